@@ -7,7 +7,7 @@ import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } f
 export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './agents/define-agent.ts';
 export type { AgentToolOptions } from './agents/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
-export type { EmbeddedMessage, Embedder } from './jobs/embedder.ts';
+export type { EmbeddedMessage, Embedder } from './jobs/embeddings.ts';
 export type { LoadTask } from './agents/load-tasks.ts';
 export type { TaskDefinition } from '../shared/contract/orchestration/task-definition.ts';
 export { defineTool } from './tools/define.ts';

@@ -13,7 +13,7 @@ import type { Agent } from './agents/define-agent.ts';
 import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './agents/define-judge.ts';
 import { loadedAll, type LoadedAgent, type ToolOffer } from './agents/load-agents.ts';
 import { loadAgents, type LoadedFolder, type NamedFunctions } from './agents/load-folder.ts';
-import type { Embedder } from './jobs/embedder.ts';
+import type { Embedder } from './jobs/embeddings.ts';
 import type { LoadTask } from './agents/load-tasks.ts';
 import type { TaskAdapter } from './agents/adapter.ts';
 import { createToolkit } from './agents/toolkit.ts';

@@ -1,13 +1,18 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { PostRunKind, PostrunJob } from '../../shared/contract/postrun.ts';
+import type { PostrunJob } from '../../shared/contract/postrun.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
-import type { PostRunWork, PostRunDeps } from './post-run-job.ts';
-import { embedMessages } from './embeddings.ts';
+import type { AuxiliaryCall } from './auxiliary-call.ts';
+import { embedMessages, type EmbeddingDeps } from './embeddings.ts';
 import { makeTitle } from './title.ts';
 
 const defaultDeadlineMs = 30_000;
 const maxErrorBytes = 2_048;
+
+export interface PostRunDeps extends EmbeddingDeps {
+  /** Of one try of one job. Default 30,000. */
+  readonly deadlineMs?: number;
+}
 
 export interface PostRunDelivery {
   /** It was begun before, and may have come to any point. */
@@ -35,7 +40,7 @@ export async function runPostRunJob(
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const event = await workOf(postRun)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
+    const event = await work(job, { accounts, requestId: name, isRepeat }, deps, signal);
     if (event) await emit(event);
     return 'done';
   } catch (thrown) {
@@ -61,13 +66,19 @@ async function fail(
   await emit({ type: 'postrun.failed', effect: postRun, error: { code, message, retryable } });
 }
 
-function workOf(postRun: PostRunKind): PostRunWork {
-  switch (postRun) {
+/** Returns the event for the thread; undefined where there was nothing to do. May be repeated after a crash. */
+async function work(
+  job: PostrunJob,
+  call: AuxiliaryCall,
+  deps: PostRunDeps,
+  signal: AbortSignal,
+): Promise<ThreadEventBody | undefined> {
+  switch (job.postRun) {
     case 'title':
-      return makeTitle;
+      return await makeTitle(job, call, deps, signal);
     case 'embeddings':
-      return embedMessages;
+      return await embedMessages(job, call, deps, signal);
     default:
-      return assertNever(postRun);
+      return assertNever(job.postRun);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
-import type { EmbeddedMessage, Embedder } from '../../../src/worker/jobs/embedder.ts';
+import type { EmbeddedMessage, Embedder } from '../../../src/worker/jobs/embeddings.ts';
 import { agentId, makePostRunWorld, runId, tenant, threadId } from './post-run-world.ts';
 import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 

@@ -6,7 +6,7 @@ import { runPostRunJob, type PostRunDelivery } from '../../../src/worker/jobs/wo
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
+import type { Embedder } from '../../../src/worker/jobs/embeddings.ts';
 import type { Ledger, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';

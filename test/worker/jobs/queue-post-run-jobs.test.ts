@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { postrunJob } from '../../../src/shared/contract/postrun.ts';
 import { postrunQueues } from '../../../src/shared/contract/queues.ts';
 import { runRequest, type RunRecord, type RunRequestInput } from '../../../src/shared/contract/run.ts';
-import { queuePostRunJobs } from '../../../src/worker/jobs/dispatch.ts';
+import { queuePostRunJobs } from '../../../src/worker/jobs/post-run-queue.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
