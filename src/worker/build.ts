@@ -25,7 +25,7 @@ import { PostRunConsumer, queuePostRunJobs } from './jobs/post-run-queue.ts';
 import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
-import { runPostRunJob } from './jobs/work-on-post-run-job.ts';
+import { runPostRunJob } from './jobs/post-run-job.ts';
 import { ResumePoller } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';

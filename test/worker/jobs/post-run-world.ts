@@ -2,7 +2,7 @@ import type { PostRunKind, PostrunJob } from '../../../src/shared/contract/postr
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
-import { runPostRunJob, type PostRunDelivery } from '../../../src/worker/jobs/work-on-post-run-job.ts';
+import { runPostRunJob, type PostRunDelivery } from '../../../src/worker/jobs/post-run-job.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
