@@ -26,7 +26,7 @@ export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/sou
 export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
-export type { PersonVerdict } from './local/ask-people.ts';
+export type { PersonVerdict } from './local/drive.ts';
 export type {
   AgentHandle,
   AgentRunOptions,
@@ -56,7 +56,7 @@ export {
   type MergeContext,
   type MergeJudge,
 } from './agents/define-judge.ts';
-export { childOf, type StreamingAgent } from './local/child-of.ts';
+export { childOf, type StreamingAgent } from './local/agent-handle.ts';
 export {
   evaluatorOptimizer,
   type AnswerEvaluator,
@@ -104,9 +104,9 @@ export {
   type RubricDimension,
   type SurfaceName,
 } from './local/manifest/define-manifest.ts';
-export type { ManifestRun } from './local/manifest/manifest-run.ts';
+export type { ManifestRun } from './local/manifest/define-manifest.ts';
 export { runManifest, type MeasuredRun, type RunManifestOptions } from './local/manifest/run-manifest.ts';
-export { scoreWith, type RubricScore } from './local/manifest/score-with.ts';
+export { scoreWith, type RubricScore } from './local/manifest/run-manifest.ts';
 export { runStateFromJSON, runStateToJSON, type RunState } from './local/run-state.ts';
 export { createRunner, type AgentRunner } from './local/runner.ts';
 export type {

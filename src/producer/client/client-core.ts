@@ -21,7 +21,7 @@ import { JobQueues } from './enqueue.ts';
 import { EventHub } from './follow/event-hub.ts';
 import { EventLog } from './follow/event-log.ts';
 import { ModelGate } from './accept/model-gate.ts';
-import { QueueDirectory } from '../../shared/state/fleet/queue-directory.ts';
+import { QueueDirectory } from '../../shared/state/fleet/fleet.ts';
 import type { MillraceOptions, RunFact } from './options.ts';
 
 /** How long one command of a caller may take all in all while Redis is away or slow. */

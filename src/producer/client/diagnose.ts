@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { workerTtlMs } from '../../shared/state/fleet/queue-directory.ts';
+import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';

@@ -1,8 +1,11 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
-import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
+import { addUsage, zeroUsage, type RunUsage, addRunUsage } from '../../shared/contract/money.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
+import type { EventOf } from '../../shared/contract/event.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
+import { costTokens, type CostTokens } from '../turn/cost-event.ts';
 
 /** What a step pays by itself. */
 export interface StepCosts {
@@ -90,4 +93,27 @@ export class StepGate {
       this.#budgetGate.lost(cause);
     }
   }
+}
+
+type Spending = NonNullable<JournalEntryOf<'orchestration_step'>['spent']>;
+
+/** As the journal keeps it. */
+export function spendingOf({ costMicrocents, usage, parts }: StepSpent): Spending {
+  return { costMicrocents, usage, unpriced: parts.some(({ priced }) => !priced) ? true : undefined };
+}
+
+export function addSpending(a: Spending, b: Spending): Spending {
+  return {
+    costMicrocents: a.costMicrocents + b.costMicrocents,
+    usage: addRunUsage(a.usage, b.usage),
+    unpriced: a.unpriced ?? b.unpriced,
+  };
+}
+
+type CostEvent = Pick<EventOf<'cost.updated'>, 'type' | 'model' | 'costMicrocents' | 'priced' | 'usageReported'> &
+  CostTokens;
+
+/** As the log has it, apart from the sum so far. */
+export function costEvent({ model, usage, costMicrocents, priced }: PaidAttempt): CostEvent {
+  return { type: 'cost.updated', model, ...costTokens(usage), costMicrocents, priced, usageReported: true };
 }

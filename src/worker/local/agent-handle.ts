@@ -8,12 +8,15 @@ import type { Middleware } from '../llm/backends/middleware.ts';
 import type { ModelResolver } from '../llm/backends/providers.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { FanOutDeps, FanOutResult } from '../orchestration/fan-out.ts';
-import type { FanOutOptions } from '../orchestration/fan-out-options.ts';
+import type { FanOutOptions, FanOutChild, Spent } from '../orchestration/fan-out-options.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { CompactionAnswer } from '../turn/compaction/compaction-requests.ts';
-import type { OnPending } from './ask-people.ts';
+import type { OnPending } from './drive.ts';
 import type { RunState } from './run-state.ts';
+import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
+import { usageOfCost } from '../turn/cost-event.ts';
+import { outcomeOfRun } from '../orchestration/fan-out-child.ts';
 
 export interface CreateAgentOptions {
   /** The other agents that this one may ask or hand over to. */
@@ -106,4 +109,40 @@ export interface AgentHandle {
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
   /** Asks several agents and makes one answer of theirs, see `runFanOut`. No run of this handle is needed for it. */
   fanOut<T = string>(options: FanOutOptions<T>, deps?: FanOutDeps): Promise<FanOutResult<T>>;
+}
+
+/** What runs one input and shows how: an `AgentHandle`, or anything like it. */
+export interface StreamingAgent {
+  readonly id: string;
+  stream(
+    input: string,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<RunEvent> & { readonly result: Promise<RunOutcomeView> };
+}
+
+/** An agent of this process as a child of a fan-out. A handle has one run at a time: each child needs its own. */
+export function childOf(agent: StreamingAgent, input: string): FanOutChild {
+  return {
+    agentId: agent.id,
+    async invoke(signal, report) {
+      const stream = agent.stream(input, { signal });
+      let spent: Spent = { usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
+      for await (const event of stream) {
+        spent = after(spent, event);
+        report(spent);
+      }
+      return outcomeOfRun(await stream.result, spent.toolCalls);
+    },
+  };
+}
+
+function after(spent: Spent, event: RunEvent): Spent {
+  if (event.type === 'tool.execute.start' && event.parentToolCallId === undefined)
+    return { ...spent, toolCalls: spent.toolCalls + 1 };
+  if (event.type !== 'cost.updated') return spent;
+  return {
+    ...spent,
+    usage: addUsage(spent.usage, usageOfCost(event)),
+    costMicrocents: event.cumulativeCostMicrocents,
+  };
 }

@@ -3,8 +3,7 @@ import type { DecisionInput } from '../../shared/contract/control.ts';
 import { isTerminal, type RunEvent } from '../../shared/contract/event.ts';
 import { outcomeViewOf, type RunRecord } from '../../shared/contract/run.ts';
 import type { AgentStream } from './agent-handle.ts';
-import type { OnPending } from './ask-people.ts';
-import { cancelOn, decideHere, drive, type LocalDeps } from './drive.ts';
+import { type OnPending, cancelOn, decideHere, drive, type LocalDeps } from './drive.ts';
 import { refuseEnded, type RunState } from './run-state.ts';
 
 /** The turns of one handle: one at a time, each followed to its end. */

@@ -24,8 +24,15 @@ import {
   type OrchestrationHost,
   type OrchestrationResult,
 } from './orchestration.ts';
-import type { StepSpent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
-import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
+import {
+  type StepSpent,
+  type StepCosts,
+  type StepGate,
+  type StepPermit,
+  addSpending,
+  costEvent,
+  spendingOf,
+} from '../admission/step-gate.ts';
 
 /** A child that was asked to stop is ended by its worker, or, once a lost lock has expired, by the next one. */
 const lookAgainMs = 10_000;

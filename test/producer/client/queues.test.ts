@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
-import { workerTtlMs } from '../../../src/shared/state/fleet/queue-directory.ts';
+import { workerTtlMs } from '../../../src/shared/state/fleet/fleet.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { serverWorld } from '../http/server-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';

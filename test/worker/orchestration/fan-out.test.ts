@@ -5,7 +5,7 @@ import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { childOf } from '../../../src/worker/local/child-of.ts';
+import { childOf } from '../../../src/worker/local/agent-handle.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { runFanOut } from '../../../src/worker/orchestration/fan-out.ts';
 import type { FanOutChild, FanOutOptions } from '../../../src/worker/orchestration/fan-out-options.ts';

@@ -7,10 +7,9 @@ import {
   defineAgentManifest,
   type ManifestContext,
   type ManifestRubric,
+  type ManifestRun,
 } from '../../../../src/worker/local/manifest/define-manifest.ts';
-import type { ManifestRun } from '../../../../src/worker/local/manifest/manifest-run.ts';
-import { runManifest } from '../../../../src/worker/local/manifest/run-manifest.ts';
-import { scoreWith } from '../../../../src/worker/local/manifest/score-with.ts';
+import { runManifest, scoreWith } from '../../../../src/worker/local/manifest/run-manifest.ts';
 import { runAgentTaskStream } from '../../../../src/worker/orchestration/task/run-task.ts';
 import { all } from '../../../support/http.ts';
 import { counting } from '../../orchestration/task/task-world.ts';
