@@ -1,7 +1,7 @@
 import { describe } from 'vitest';
 import { silentLog } from '../../src/shared/base/log.ts';
 import type { BudgetView } from '../../src/shared/contract/money.ts';
-import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-ledger.ts';
+import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-admission.ts';
 import { ledgerRuns } from './ledger-runs.ts';
 import { someAccounts, ask } from './ledger-world.ts';
 

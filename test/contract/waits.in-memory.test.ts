@@ -1,7 +1,7 @@
 import { systemClock } from '../../src/shared/base/clock.ts';
 import type { RunEvent } from '../../src/shared/contract/event.ts';
 import { InMemoryRuns } from '../../src/worker/local/stores/in-memory-runs.ts';
-import { inMemoryWaits } from '../../src/worker/local/stores/in-memory-children.ts';
+import { inMemoryWaits } from '../../src/worker/local/stores/in-memory-waits.ts';
 import { decisionsContract, type DecisionsWorld } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 

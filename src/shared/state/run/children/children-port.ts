@@ -6,7 +6,7 @@ import { legibleRecord } from '../../../contract/legible-record.ts';
 import { withNamedErrors } from '../../errors.ts';
 
 /**
- * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-children.ts`; both pass
+ * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-waits.ts`; both pass
  * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ProviderLimits } from '../../../../src/shared/contract/limits.ts';
 import type { Grant } from '../../../../src/shared/state/limits/rate/rate-limiter.ts';
-import { inMemoryRateLimiter } from '../../../../src/worker/local/stores/in-memory-ledger.ts';
+import { inMemoryRateLimiter } from '../../../../src/worker/local/stores/in-memory-admission.ts';
 import { aRequest, expectParked, granted, oneAtATime } from '../../../contract/rate-limiter.ts';
 import { ManualClock } from '../../tools/manual-clock.ts';
 
