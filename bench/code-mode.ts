@@ -2,7 +2,7 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { systemClock } from '../src/shared/base/clock.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ScriptOutcome } from '../src/worker/tools/code-mode/conversation.ts';
-import { defaultLimits } from '../src/worker/tools/code-mode/limits.ts';
+import { defaultLimits } from '../src/worker/tools/code-mode/protocol.ts';
 import { createScriptPool, type ScriptPool } from '../src/worker/tools/code-mode/pool.ts';
 import { percentile } from './measure.ts';
 

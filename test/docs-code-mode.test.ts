@@ -7,7 +7,7 @@ import { configSchema } from '../src/shared/contract/config.ts';
 import { loadModelScript } from '../src/worker/llm/backends/script-file.ts';
 import { loadAgents } from '../src/worker/agents/load-folder.ts';
 import { findTools } from '../src/worker/tools/code-mode/tools.ts';
-import { defaultLimits, scriptGraceMs, maxJsonLevels } from '../src/worker/tools/code-mode/limits.ts';
+import { defaultLimits, scriptGraceMs, maxJsonLevels } from '../src/worker/tools/code-mode/protocol.ts';
 import { codeBlocks } from './support/markdown.ts';
 import { scriptWorld } from './worker/tools/code-mode/script-world.ts';
 

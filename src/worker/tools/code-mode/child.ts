@@ -1,8 +1,7 @@
 import { Socket } from 'node:net';
 import { compileEngine } from './engine.ts';
-import { FrameReader, frameOf } from './frames.ts';
-import { maxHostFrameBytes } from './limits.ts';
-import type { ChildMessage, HostMessage } from './protocol.ts';
+import { FrameReader, frameOf, maxHostFrameBytes, type HostMessage } from './protocol.ts';
+import type { ChildMessage } from './process.ts';
 import { ScriptRun, type ScriptPort } from './script-run.ts';
 
 // A process that runs scripts, one after the other. It is started without an environment and may read nothing but its

@@ -2,9 +2,8 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { depthOver } from '../../../shared/base/json-depth.ts';
 import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
-import { scriptGraceMs, maxJsonLevels, type ScriptLimits } from './limits.ts';
-import type { ScriptProcess } from './process.ts';
-import type { ScriptCallReply, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
+import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';
+import type { ScriptProcess, ChildMessage, ScriptFailure } from './process.ts';
 
 /** One script that shall run. */
 export interface ScriptRequest {

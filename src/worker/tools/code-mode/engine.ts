@@ -10,8 +10,7 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core';
 import { prelude } from './prelude.ts';
-import type { ScriptCallReply } from './protocol.ts';
-import { maxErrorChars } from './limits.ts';
+import { type ScriptCallReply, maxErrorChars } from './protocol.ts';
 
 // The types of Node do not have it.
 declare const WebAssembly: {

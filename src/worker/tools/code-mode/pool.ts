@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import { converse, type ScriptOutcome, type ScriptRequest } from './conversation.ts';
-import { ScriptProcess } from './process.ts';
-import type { RunOrder, ScriptFailure } from './protocol.ts';
+import { ScriptProcess, type ScriptFailure } from './process.ts';
+import type { RunOrder } from './protocol.ts';
 
 /** How long a script waits for a process before the pool counts as busy. */
 export const maxProcessWaitMs = 30_000;

@@ -6,9 +6,62 @@ import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { extname, join, sep } from 'node:path';
 import { jsonText } from '../../../shared/base/json-text.ts';
-import { FrameReader, frameOf } from './frames.ts';
-import { maxChildFrameBytes } from './limits.ts';
-import { childMessage, type ChildMessage, type HostMessage } from './protocol.ts';
+import {
+  FrameReader,
+  frameOf,
+  maxChildFrameBytes,
+  maxErrorChars,
+  maxLogLineChars,
+  maxLogLines,
+  type HostMessage,
+} from './protocol.ts';
+import { z } from 'zod';
+
+/** Why a script has no value. */
+const scriptFailure = z.enum([
+  /** Over its length. */
+  'source',
+  /** The source does not compile. */
+  'syntax',
+  /** It threw, and did not catch it. */
+  'threw',
+  /** It waits for something that nothing will ever bring. */
+  'stuck',
+  /** What it returned is no JSON, or too large. */
+  'result',
+  'timeout',
+  'calls',
+  'memory',
+  /** Its process died under it, or did what no script can make it do. */
+  'crashed',
+  'aborted',
+  /** No process could be started. */
+  'unavailable',
+  /** All processes were busy for too long. */
+  'busy',
+]);
+export type ScriptFailure = z.infer<typeof scriptFailure>;
+
+const outcome = z.union([
+  /** Without `json` it returned nothing. */
+  z.strictObject({ ok: z.literal(true), json: z.string().optional() }),
+  z.strictObject({ ok: z.literal(false), reason: scriptFailure, message: z.string().max(2 * maxErrorChars) }),
+]);
+
+/** What a script process sends to the worker. It is trusted with nothing: all of it is checked, and none of it is code. */
+export const childMessage = z.discriminatedUnion('t', [
+  z.strictObject({ t: z.literal('ready') }),
+  z.strictObject({ t: z.literal('call'), id: z.int().min(1), name: z.string().max(64), args: z.string() }),
+  z.strictObject({
+    t: z.literal('done'),
+    outcome,
+    logs: z.array(z.string().max(maxLogLineChars + 1)).max(maxLogLines + 1),
+    /** The process shall run no other script. */
+    isSpent: z.boolean(),
+  }),
+]);
+export type ChildMessage = z.infer<typeof childMessage>;
+export type ReportedOutcome = z.infer<typeof outcome>;
 
 /** Receives what a process sends. A process without a listener must not send anything. */
 export interface ProcessListener {

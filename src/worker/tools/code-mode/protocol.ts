@@ -1,52 +1,4 @@
-import { z } from 'zod';
 import type { ToolErrorKind } from '../../../shared/base/errors.ts';
-import { maxErrorChars, maxLogLineChars, maxLogLines, type ScriptLimits } from './limits.ts';
-
-/** Why a script has no value. */
-const scriptFailure = z.enum([
-  /** Over its length. */
-  'source',
-  /** The source does not compile. */
-  'syntax',
-  /** It threw, and did not catch it. */
-  'threw',
-  /** It waits for something that nothing will ever bring. */
-  'stuck',
-  /** What it returned is no JSON, or too large. */
-  'result',
-  'timeout',
-  'calls',
-  'memory',
-  /** Its process died under it, or did what no script can make it do. */
-  'crashed',
-  'aborted',
-  /** No process could be started. */
-  'unavailable',
-  /** All processes were busy for too long. */
-  'busy',
-]);
-export type ScriptFailure = z.infer<typeof scriptFailure>;
-
-const outcome = z.union([
-  /** Without `json` it returned nothing. */
-  z.strictObject({ ok: z.literal(true), json: z.string().optional() }),
-  z.strictObject({ ok: z.literal(false), reason: scriptFailure, message: z.string().max(2 * maxErrorChars) }),
-]);
-
-/** What a script process sends to the worker. It is trusted with nothing: all of it is checked, and none of it is code. */
-export const childMessage = z.discriminatedUnion('t', [
-  z.strictObject({ t: z.literal('ready') }),
-  z.strictObject({ t: z.literal('call'), id: z.int().min(1), name: z.string().max(64), args: z.string() }),
-  z.strictObject({
-    t: z.literal('done'),
-    outcome,
-    logs: z.array(z.string().max(maxLogLineChars + 1)).max(maxLogLines + 1),
-    /** The process shall run no other script. */
-    isSpent: z.boolean(),
-  }),
-]);
-export type ChildMessage = z.infer<typeof childMessage>;
-export type ReportedOutcome = z.infer<typeof outcome>;
 
 /** One script, as its process gets it. */
 export interface RunOrder {
@@ -70,3 +22,98 @@ export interface ScriptCallReply {
 }
 
 export type HostMessage = RunOrder | ScriptCallReply;
+
+/** What one script may use. The process around it is replaced when it goes beyond time or memory. */
+export interface ScriptLimits {
+  /** UTF-16 units of source text. */
+  readonly maxSourceChars: number;
+  /** From its first instruction to its last, waiting for tools included. */
+  readonly timeoutMs: number;
+  /** The call after the last one ends the script. */
+  readonly maxCalls: number;
+  /** UTF-16 units of JSON that one call may pass to a tool. */
+  readonly maxArgsChars: number;
+  /** Bytes of JSON that one call may get from a tool. */
+  readonly maxInnerResultBytes: number;
+  /** Bytes of JSON that it may return. */
+  readonly maxResultBytes: number;
+}
+
+export const defaultLimits: ScriptLimits = {
+  maxSourceChars: 100_000,
+  timeoutMs: 30_000,
+  maxCalls: 64,
+  maxArgsChars: 262_144,
+  maxInnerResultBytes: 1_048_576,
+  maxResultBytes: 51_200,
+};
+
+/** How long a script that has to end, and the calls it has in flight, may take to do so. */
+export const scriptGraceMs = 100;
+
+/** Levels of arrays and objects in arguments and in what a script returns. */
+export const maxJsonLevels = 64;
+
+/** What a script prints: this many lines, each of this length, are kept. */
+export const maxLogLines = 100;
+export const maxLogLineChars = 500;
+
+/** Of what a script threw. */
+export const maxErrorChars = 2_000;
+
+/** Largest message of a process: the arguments of one call, in the longest way to write them. */
+export const maxChildFrameBytes = 4 * 1_048_576;
+/** Largest message to a process: the result of one call, likewise. */
+export const maxHostFrameBytes = 8 * 1_048_576;
+
+const headerBytes = 4;
+
+/** A message as it travels: its length in four bytes, then its UTF-8 text. */
+export function frameOf(text: string): Buffer {
+  const body = Buffer.from(text);
+  const frame = Buffer.allocUnsafe(headerBytes + body.length);
+  frame.writeUInt32LE(body.length);
+  frame.set(body, headerBytes);
+  return frame;
+}
+
+/**
+ * Cuts a byte stream back into messages. The length is checked before any of the message is kept, so that a peer cannot
+ * make this side keep more than `maxBytes`.
+ */
+export class FrameReader {
+  readonly #maxBytes: number;
+  #chunks: Buffer[] = [];
+  #pendingBytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The texts that are complete with this chunk. Throws for a message over the bound; nothing more can be read then. */
+  push(chunk: Buffer): string[] {
+    this.#chunks.push(chunk);
+    this.#pendingBytes += chunk.length;
+    const texts: string[] = [];
+    for (;;) {
+      if (this.#pendingBytes < headerBytes) return texts;
+      const size = this.#head().readUInt32LE();
+      if (size > this.#maxBytes) throw new Error(`a message of ${size} bytes is over ${this.#maxBytes}`);
+      if (this.#pendingBytes < headerBytes + size) return texts;
+      const whole = this.#chunks.length === 1 ? this.#head() : Buffer.concat(this.#chunks);
+      texts.push(whole.toString('utf8', headerBytes, headerBytes + size));
+      const rest = whole.subarray(headerBytes + size);
+      this.#chunks = rest.length > 0 ? [rest] : [];
+      this.#pendingBytes = rest.length;
+    }
+  }
+
+  /** The first chunk, with at least the header in it. */
+  #head(): Buffer {
+    const [first] = this.#chunks;
+    if (first && first.length >= headerBytes) return first;
+    const joined = Buffer.concat(this.#chunks);
+    this.#chunks = [joined];
+    return joined;
+  }
+}

@@ -1,6 +1,6 @@
 import { ScriptEngine, type CompiledEngine, type EngineFunctions, explain, thrownIn } from './engine.ts';
-import { maxLogLineChars, maxLogLines } from './limits.ts';
-import type { ScriptCallReply, ReportedOutcome, RunOrder, ScriptFailure } from './protocol.ts';
+import { maxLogLineChars, maxLogLines, type ScriptCallReply, type RunOrder } from './protocol.ts';
+import type { ReportedOutcome, ScriptFailure } from './process.ts';
 
 const outOfMemory = 'the script needs more than the 64 MB that it may have';
 

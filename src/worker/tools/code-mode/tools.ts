@@ -3,9 +3,9 @@ import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts'
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import type { HostContext, InnerOutcome, Tool, CatalogueEntry } from '../tool.ts';
-import { defaultLimits } from './limits.ts';
+import { defaultLimits } from './protocol.ts';
 import { maxProcessWaitMs, type ScriptPool } from './pool.ts';
-import type { ScriptFailure } from './protocol.ts';
+import type { ScriptFailure } from './process.ts';
 import { rankTools } from '../builtin/tool-search.ts';
 import { signatureOf } from './signature.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ScriptLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
+import type { ScriptLimits } from '../../../../src/worker/tools/code-mode/protocol.ts';
 import { scriptWorld } from './script-world.ts';
 
 const world = scriptWorld();

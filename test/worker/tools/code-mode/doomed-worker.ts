@@ -1,6 +1,6 @@
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
-import { defaultLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
+import { defaultLimits } from '../../../../src/worker/tools/code-mode/protocol.ts';
 import { createScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
 
 // A process that runs the script of its first argument, prints the id of the script's process, and waits to be killed.

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FrameReader, frameOf } from '../../../../src/worker/tools/code-mode/frames.ts';
-import { childMessage } from '../../../../src/worker/tools/code-mode/protocol.ts';
+import { FrameReader, frameOf } from '../../../../src/worker/tools/code-mode/protocol.ts';
+import { childMessage } from '../../../../src/worker/tools/code-mode/process.ts';
 
 test('messages come out as they went in, however the bytes are cut', () => {
   fc.assert(

@@ -2,7 +2,7 @@ import { afterAll } from 'vitest';
 import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import type { ScriptOutcome, ScriptRequest } from '../../../../src/worker/tools/code-mode/conversation.ts';
-import { defaultLimits, type ScriptLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
+import { defaultLimits, type ScriptLimits } from '../../../../src/worker/tools/code-mode/protocol.ts';
 import { createScriptPool, type ScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
 
 type Overrides = Partial<Omit<ScriptRequest, 'limits'>> & { readonly limits?: Partial<ScriptLimits> };
