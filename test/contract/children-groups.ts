@@ -24,13 +24,13 @@ export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void 
     const world = await makeWorld();
     const { runId, a, b, c, d } = await waitingForGroup(world);
     await ended(world, b, { costMicrocents: 7 });
-    expect(await world.runs.load(runId), 'the next one begins in its place').toMatchObject({
+    expect(await world.runs.load(runId), 'the next one begins instead').toMatchObject({
       status: 'suspended',
       pending: [{ id: a }, { id: c }],
       costMicrocents: 7,
     });
     await world.children.ended(b);
-    expect(await world.runs.load(d), 'told twice, one begins').toBeUndefined();
+    expect(await world.runs.load(d), 'notified twice, one begins').toBeUndefined();
     await ended(world, a, { costMicrocents: 4 });
     expect(await world.runs.load(d)).toMatchObject({ status: 'queued', request: { input: 'another thing' } });
     await ended(world, d, { costMicrocents: 2 });
@@ -39,11 +39,11 @@ export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void 
     const whole = { costMicrocents: 14, childCostMicrocents: 14 };
     expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [], ...whole });
     const { entries } = await claimed(world, runId, { segment: 1 });
-    const told = (entries.at(-1) as JournalEntryOf<'decided'>).decisions;
-    expect(told).toMatchObject([{ id: b, next: c }, { id: a, next: d }, { id: d }, { id: c }]);
+    const decisions = (entries.at(-1) as JournalEntryOf<'decided'>).decisions;
+    expect(decisions).toMatchObject([{ id: b, next: c }, { id: a, next: d }, { id: d }, { id: c }]);
   });
 
-  test('a group that is started again after a lost reply begins nobody twice', async () => {
+  test('a group that is started again after a lost reply begins no run twice', async () => {
     const world = await makeWorld();
     const { runId, a, b, c, d, start } = await waitingForGroup(world);
     await ended(world, b);
@@ -56,7 +56,7 @@ export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void 
     expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
   });
 
-  test('where the first answer ends the wait a failure does not, and nobody begins after it', async () => {
+  test('where the first answer ends the wait a failure does not, and no run begins after it', async () => {
     const world = await makeWorld();
     const { runId, a, b, c, d } = await waitingForGroup(world, true);
     await ended(world, a, { status: 'failed', costMicrocents: 3 });
@@ -72,7 +72,7 @@ export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void 
     expect(await world.runs.load(d)).toBeUndefined();
   });
 
-  test('after a cancel nobody begins, and the run goes on to its end when those that work have ended', async () => {
+  test('after a cancel no child begins, and the run ends when its running children have', async () => {
     const world = await makeWorld();
     const { runId, a, b, c } = await waitingForGroup(world);
     const workers = [await claimed(world, a), await claimed(world, b)];

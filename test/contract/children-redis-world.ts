@@ -3,7 +3,7 @@ import { redisChildren } from '../../src/shared/state/run/children/children-port
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
-/** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */
+/** Children in the test Redis, or in the one at `url`. Jobs are not added here. */
 export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly space: RunKeySpace }> {
   const world = await redisWaitsWorld(url);
   const children = redisChildren({

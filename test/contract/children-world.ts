@@ -7,7 +7,7 @@ import type { RecordPatch } from '../../src/shared/state/run/run-store.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
 import { claimed, type StoreWorld } from './store-world.ts';
 
-/** Runs, and what one of them is told of those that work for it. */
+/** Runs, and what one of them gets of its children. */
 export interface ChildrenWorld extends StoreWorld {
   readonly children: Children;
   readonly waits: Waits;
@@ -15,10 +15,10 @@ export interface ChildrenWorld extends StoreWorld {
 
 const at = '2026-01-02T03:04:05.000Z';
 
-export function childOf(parentRunId: string, space: string, input = 'do it'): NewRun {
+export function childOf(parentRunId: string, step: string, input = 'do it'): NewRun {
   const above = [{ runId: parentRunId, agentId: 'support' }];
   return {
-    runId: runIdForChild(parentRunId, space),
+    runId: runIdForChild(parentRunId, step),
     tenant: 'default',
     kind: 'agent.turn',
     queue: 'runs',
@@ -43,7 +43,7 @@ export async function suspendOn(
   await world.runs.commit({ runId, owner }, aCommit(seq, { entries: [entry], patch, release: 'suspended' }));
 }
 
-/** A worker, that of the claim or a new one, ends a run without telling anybody. */
+/** A worker, that of the claim or a new one, ends a run without notifying its parent. */
 export async function end(
   world: ChildrenWorld,
   runId: string,

@@ -14,4 +14,4 @@ async function makeWorld(): Promise<ChildrenWorld> {
   };
 }
 
-childrenContract('Memory', makeWorld);
+childrenContract('In memory', makeWorld);

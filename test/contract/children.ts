@@ -11,19 +11,19 @@ import { claim, claimed, seeded, types } from './store-world.ts';
 const at = '2026-01-02T03:04:05.000Z';
 
 /** A run that waits for others, which exist and have not begun. */
-async function waiting(world: ChildrenWorld, count: number): Promise<{ runId: string; below: readonly NewRun[] }> {
+async function waiting(world: ChildrenWorld, count: number): Promise<{ runId: string; children: readonly NewRun[] }> {
   const runId = await seeded(world);
-  const below = Array.from({ length: count }, (_, index) => childOf(runId, `t${index}`));
+  const children = Array.from({ length: count }, (_, index) => childOf(runId, `t${index}`));
   await suspendOn(
     world,
     runId,
-    below.map((run) => run.runId),
+    children.map((run) => run.runId),
   );
-  await world.children.start(below);
-  return { runId, below };
+  await world.children.start(children);
+  return { runId, children };
 }
 
-const told = (runId: string, number: number) => ({
+const relayed = (runId: string, number: number) => ({
   type: 'subagent.event' as const,
   timestamp: at,
   childRunId: runId,
@@ -31,24 +31,24 @@ const told = (runId: string, number: number) => ({
   event: { number },
 });
 
-/** What every store of runs that work for others promises. */
+/** What every store of children promises. */
 export function childrenContract(name: string, makeWorld: () => Promise<ChildrenWorld>): void {
-  describe(`${name} as a store of runs below`, () => {
-    test('a run below is created once, queued, and knows whom it works for', async () => {
+  describe(`${name} as a store of children`, () => {
+    test('a child is created once, queued, and knows its parent', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      await world.children.start(below);
-      const [child] = below;
+      const { runId, children } = await waiting(world, 1);
+      await world.children.start(children);
+      const [child] = children;
       const record = await world.runs.load(child?.runId ?? '');
       expect(record).toMatchObject({ status: 'queued', parent: { runId, depth: 1, expose: 'all', payers: [] } });
       expect(await types(world, child?.runId ?? '')).toEqual(['run.queued']);
       expect((await world.events(child?.runId ?? ''))[0]).toMatchObject({ parentRunId: runId, depth: 1 });
     });
 
-    test('the end of a run below ends the wait of the one above, which finds how it ended and what it cost', async () => {
+    test('the end of a child ends the wait of its parent, which finds how it ended and what it cost', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       await end(world, id, { result: { text: 'done' }, costMicrocents: 7, steps: 3 });
       await world.children.ended(id);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
@@ -60,23 +60,23 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       ]);
     });
 
-    test('told twice it is known once', async () => {
+    test('an end that is notified twice is recorded once', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 2);
-      const [first, second] = below.map((run) => run.runId) as [string, string];
+      const { runId, children } = await waiting(world, 2);
+      const [first, second] = children.map((run) => run.runId) as [string, string];
       await end(world, first, { costMicrocents: 7 });
       await world.children.ended(first);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [{ id: second }] });
       await suspendOn(world, runId, [second], 1);
       await world.children.ended(first);
-      await world.children.start(below);
+      await world.children.start(children);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', segment: 1 });
     });
 
-    test('what ended while the run above was at work is found when it waits again', async () => {
+    test('a child that ended while its parent was running is found when the parent waits again', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 2);
-      const [first, second] = below.map((run) => run.runId) as [string, string];
+      const { runId, children } = await waiting(world, 2);
+      const [first, second] = children.map((run) => run.runId) as [string, string];
       await end(world, first);
       await world.children.ended(first);
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
@@ -84,15 +84,15 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       await world.children.ended(second);
       expect(await world.waits.hasDecisions(runId)).toBe(true);
       await world.runs.commit({ runId, owner }, aCommit(seq, { patch: { status: 'suspended' }, release: 'suspended' }));
-      // Starting it again is what finds an end whose telling got lost.
-      await world.children.start(below);
+      // Starting it again finds an end whose notice got lost.
+      await world.children.start(children);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 2 });
     });
 
-    test('the record of the run above has the cost of one below as soon as the journal knows its end', async () => {
+    test('the record of a parent has the cost of a child as soon as the journal has its end', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 2);
-      const [first, second] = below.map((run) => run.runId) as [string, string];
+      const { runId, children } = await waiting(world, 2);
+      const [first, second] = children.map((run) => run.runId) as [string, string];
       await end(world, first, { costMicrocents: 7 });
       await world.children.ended(first);
       const knows = { status: 'queued', costMicrocents: 7, childCostMicrocents: 7 };
@@ -102,10 +102,10 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(await world.runs.load(runId)).toMatchObject(knows);
     });
 
-    test('a run that is queued for the end of one below is not cancelled without a worker, which sums up what was used', async () => {
+    test('a parent that is queued for the end of a child is not cancelled without a worker, which sums up what was used', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       await end(world, id, { costMicrocents: 7 });
       await world.children.ended(id);
       await world.children.stop([runId], { drain: false, onPendingApprovals: 'deny' });
@@ -113,10 +113,10 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect((await claimed(world, runId, { segment: 1 })).cancel).toMatchObject({ drain: false });
     });
 
-    test('what ended while the run above was at work is paid by it, even where it ends without having heard', async () => {
+    test('a parent pays for a child that ended while it was running, even where it ends without a notice', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 2);
-      const [first, second] = below.map((run) => run.runId) as [string, string];
+      const { runId, children } = await waiting(world, 2);
+      const [first, second] = children.map((run) => run.runId) as [string, string];
       await end(world, first, { costMicrocents: 7 });
       await world.children.ended(first);
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
@@ -133,10 +133,10 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
     test.each([
       ['failed', true],
       ['completed', false],
-    ] as const)('a run that has %s hears of the end of one below later: %s', async (status, hears) => {
+    ] as const)('a parent that has %s is notified of the end of a child later: %s', async (status, hears) => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       await world.waits.resume(runId, { summary: 'out of time' });
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
       const commit = aTerminalCommit(runId, seq);
@@ -149,8 +149,8 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
 
     test('a run that has ended itself only learns the cost', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       await world.waits.resume(runId, { summary: 'cancelled' });
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
       const commit = aTerminalCommit(runId, seq);
@@ -165,8 +165,8 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       });
     });
 
-    test.each(['is to stop', 'is over'])(
-      'runs below that are started late, for a run that %s, are stopped',
+    test.each(['is to stop', 'has ended'])(
+      'children that are started late, for a parent that %s, are stopped',
       async (how) => {
         const world = await makeWorld();
         const runId = await seeded(world);
@@ -184,10 +184,10 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       },
     );
 
-    test('runs below are stopped with those below them; what does not exist is named', async () => {
+    test('children are stopped with their own children; what does not exist is named', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       const deeper = { ...childOf(id, 'x'), parent: lineage.parse({ runId: id, depth: 2, ancestors: [] }) };
       await suspendOn(world, id, [deeper.runId]);
       await world.children.start([deeper]);
@@ -197,24 +197,24 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       const stopped = await world.runs.load(deeper.runId);
       expect(stopped?.status === 'cancelled' || stopped?.cancel !== undefined).toBe(true);
       const middle = await world.runs.load(id);
-      expect(middle?.cancel, 'it ends after the one below it').toBeDefined();
+      expect(middle?.cancel, 'it ends after its child').toBeDefined();
       expect(middle?.endedAt).toBeUndefined();
     });
 
-    test('a suspended run is told of events at once, and of those from before it was', async () => {
+    test('a suspended parent gets events at once, and those from before its wait', async () => {
       const world = await makeWorld();
-      const { runId, below } = await waiting(world, 1);
-      const id = below[0]?.runId ?? '';
+      const { runId, children } = await waiting(world, 1);
+      const id = children[0]?.runId ?? '';
       const stamp = { runId, agentId: 'support' };
-      expect(await world.children.relay(stamp, [told(id, 1)])).toBe(true);
+      expect(await world.children.relay(stamp, [relayed(id, 1)])).toBe(true);
       const first = (await world.events(runId)).at(-1);
       expect(first).toMatchObject({ ...stamp, type: 'subagent.event', childRunId: id, event: { number: 1 } });
       await world.waits.resume(runId, { summary: 'x' });
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
-      await world.children.relay(stamp, [told(id, 2)]);
+      await world.children.relay(stamp, [relayed(id, 2)]);
       expect((await types(world, runId)).filter((type) => type === 'subagent.event')).toHaveLength(1);
       await world.runs.commit({ runId, owner }, aCommit(seq, { patch: { status: 'suspended' }, release: 'suspended' }));
-      await world.children.relay(stamp, [told(id, 3)]);
+      await world.children.relay(stamp, [relayed(id, 3)]);
       const numbers = (await world.events(runId)).flatMap((event) =>
         event.type === 'subagent.event' ? [event.event] : [],
       );
@@ -222,11 +222,11 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(await types(world, runId)).toHaveLength((await world.runs.load(runId))?.lastSequence ?? 0);
     });
 
-    test('what was told to a run at work is in its log from the next claim on, once, whatever becomes of that worker', async () => {
+    test('events for a running parent are in its log from the next claim on, once, whatever happens to that worker', async () => {
       const world = await makeWorld();
       const runId = await seeded(world);
       await claim(world, runId);
-      await world.children.relay({ runId, agentId: 'support' }, [told('c', 1), told('c', 2)]);
+      await world.children.relay({ runId, agentId: 'support' }, [relayed('c', 1), relayed('c', 2)]);
       expect(await types(world, runId)).not.toContain('subagent.event');
       const { seq } = await claimed(world, runId, { jobTry: 2 });
       const events = await world.events(runId);
@@ -240,11 +240,11 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(copies).toHaveLength(2);
     });
 
-    test('a run that has ended wants to hear no more', async () => {
+    test('a run that has ended takes no more events', async () => {
       const world = await makeWorld();
       const runId = await seeded(world);
       await end(world, runId);
-      expect(await world.children.relay({ runId }, [told('c', 1)])).toBe(false);
+      expect(await world.children.relay({ runId }, [relayed('c', 1)])).toBe(false);
       expect((await types(world, runId)).at(-1)).toBe('run.completed');
     });
 

@@ -134,8 +134,8 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
         refusal(world, runId, says('ada', deny('c1'))),
       ]);
       expect(refusals).toContain('resumed');
-      const said = refusals.find((each) => each !== 'resumed');
-      expect(said).toMatch(/^approval_not_pending: call c1 of run \w+ was (approved by kim|denied by ada) at /);
+      const vote = refusals.find((each) => each !== 'resumed');
+      expect(vote).toMatch(/^approval_not_pending: call c1 of run \w+ was (approved by kim|denied by ada) at /);
       expect((await journalled(world, runId, 1)).decisions.flat()).toHaveLength(1);
     });
 
@@ -149,7 +149,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect(await refusal(world, runId, says('kim', grant('c1')))).toMatch(/^approval_not_pending/);
     });
 
-    test('a call that nobody was asked about is refused, and nothing of the request is taken', async () => {
+    test('a call that no person was asked about is refused, with the whole request', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
       const both = says('kim', { approvals: [...grant('c1').approvals, ...grant('c9').approvals] });
@@ -159,7 +159,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect(await world.waits.hasDecisions(runId)).toBe(false);
     });
 
-    test('a decision comes too late when its time is over, and that counts', async () => {
+    test('a decision comes too late when its time has passed, and that counts', async () => {
       const world = await makeWorld();
       const expiresAt = new Date(Date.now() - 1).toISOString();
       const runId = await asking(world, ask('c1', { expiresAt }), ask('c2'));
@@ -174,7 +174,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       );
     });
 
-    test('a run that is woken by its timer keeps the calls that nobody decided about', async () => {
+    test('a run that is resumed by its timer keeps the calls without a decision', async () => {
       const world = await makeWorld();
       const soon = new Date(Date.now() - 1).toISOString();
       const later = ask('c2', { expiresAt: new Date(Date.now() + hour).toISOString() });
@@ -186,7 +186,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect(await world.waits.hasDecisions(runId)).toBe(true);
     });
 
-    test('a decision that comes while the run works is found when it lets go, and taken up by its next resumption', async () => {
+    test('a decision that comes while the run is running is found when it is released, and its next resumption has it', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'), ask('c2'));
       await world.decide(runId, says('kim', grant('c1')));
@@ -200,7 +200,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const patch = { status: 'suspended', pending: [ask('c2')] } as const;
       await world.runs.commit({ runId, owner }, aCommit(seq, { patch, release: 'suspended' }));
       expect(await refusal(world, runId, says('eve', grant('c2')))).toMatch(/was denied by ada/);
-      expect(await world.waits.resume(runId, { summary: 'somebody decided' })).toMatchObject({ segment: 2 });
+      expect(await world.waits.resume(runId, { summary: 'a person decided' })).toMatchObject({ segment: 2 });
       const next = await journalled(world, runId, 2);
       expect(next.decisions.map(ids)).toEqual([['c1'], ['c2']]);
       expect(next.record.pending).toEqual([]);
@@ -217,7 +217,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const first = await journalled(world, runId, 1);
       const patch = { status: 'suspended', pending: calls.map((id) => ask(id)) } as const;
       await world.runs.commit({ runId, owner: first.owner }, aCommit(first.seq, { patch, release: 'suspended' }));
-      await world.waits.resume(runId, { summary: 'somebody decided' });
+      await world.waits.resume(runId, { summary: 'a person decided' });
       const { decisions } = await journalled(world, runId, 2);
       expect(ids(decisions.flat()).sort()).toEqual(calls);
     });
@@ -257,11 +257,11 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       ]);
     });
 
-    test('whoever goes back to what they said first is named once', async () => {
+    test('a person who returns to their first vote is named once', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 2 }));
-      for (const said of [grant('c1'), grant('c1', { amount: 1 }), grant('c1')])
-        await world.decide(runId, says('kim', said));
+      for (const vote of [grant('c1'), grant('c1', { amount: 1 }), grant('c1')])
+        await world.decide(runId, says('kim', vote));
       expect(await refusal(world, runId, says('ada', grant('c1')))).toBe('resumed');
       expect((await journalled(world, runId, 1)).decisions.flat()).toMatchObject([{ by: ['kim', 'ada'] }]);
     });
@@ -294,10 +294,10 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       ['a call of unknown outcome', { kind: 'unknown_outcome' }, grant('c1'), /^resumed$/],
       ['money', { kind: 'budget' }, grant('c1'), /^approval_not_pending/],
       ['its turn', { kind: 'provider_limit' }, grant('c1'), /^approval_not_pending/],
-    ] as const)('a run that waits for %s (%o) takes what suits it', async (_, changes, said, expected) => {
+    ] as const)('a run that waits for %s (%o) takes what suits it', async (_, changes, vote, expected) => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', changes));
-      expect(await refusal(world, runId, says('kim', said))).toMatch(expected);
+      expect(await refusal(world, runId, says('kim', vote))).toMatch(expected);
     });
 
     test('an answer needs as many people as a grant', async () => {
@@ -334,7 +334,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect((await journalled(world, runId, 2)).decisions.flat().at(-1)).toMatchObject({ by: ['ada', 'eve'] });
     });
 
-    test('votes outlast the work on what was decided meanwhile', async () => {
+    test('votes outlast the segment that runs on what was decided meanwhile', async () => {
       const world = await makeWorld();
       const expiresAt = new Date(Date.now() + hour).toISOString();
       const double = ask('c1', { approvers: 2, expiresAt });
@@ -355,7 +355,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect(last).toMatchObject({ t: 'decided', budget: 'approve', decisions: [{ id: 'c1' }] });
     });
 
-    test('a verdict about money is refused where nobody waits for it, with all that came along', async () => {
+    test('a verdict about money is refused where no run waits for it, with all that came along', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
       const both = says('kim', { ...grant('c1'), budget: 'approve' });
@@ -405,7 +405,7 @@ function random(seed: number): (below: number) => number {
 }
 
 /**
- * People decide in any order while the worker takes the run up, lets go, and looks for decisions that it does not know.
+ * People decide in any order while the worker claims the run, releases it, and looks for decisions that it does not know.
  * Answers what its journal has in the end.
  */
 async function anyOrder(world: DecisionsWorld, pick: (below: number) => number): Promise<string[]> {
@@ -428,7 +428,7 @@ async function anyOrder(world: DecisionsWorld, pick: (below: number) => number):
     if (pending.length === 0) break;
     const patch = { status: 'suspended', pending } as const;
     await world.runs.commit({ runId, owner }, aCommit(seq, { patch, release: 'suspended' }));
-    if (await world.waits.hasDecisions(runId)) await world.waits.resume(runId, { summary: 'somebody decided' });
+    if (await world.waits.hasDecisions(runId)) await world.waits.resume(runId, { summary: 'a person decided' });
   }
   return rounds.flat();
 }

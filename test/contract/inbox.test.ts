@@ -12,24 +12,24 @@ inboxContract('Redis', async (runId) => {
   await world.redis.hset(world.keys.run(runId), 'status', 'running');
   return {
     inbox: redisInbox(world.options),
-    say: async (run, id) => (await steerRun(world.options, run, { id, text: id, at })) === 'delivered',
+    send: async (run, id) => (await steerRun(world.options, run, { id, text: id, at })) === 'delivered',
   };
 });
 
-inboxContract('Memory', async () => {
+inboxContract('In memory', async () => {
   const inbox = inMemoryInbox();
-  return { inbox, say: async (runId, id) => inbox.steer(runId, { id, text: id, at }) };
+  return { inbox, send: async (runId, id) => inbox.steer(runId, { id, text: id, at }) };
 });
 
 test('a repeat is the same message, also when it was taken meanwhile', async () => {
   const world = await redisWorld();
   const runId = await seeded(world, { status: 'running', epoch: 1 });
   const inbox = redisInbox(world.options);
-  const say = () => steerRun(world.options, runId, { id: 'm', text: 'hi', at });
-  expect([await say(), await say()]).toEqual(['delivered', 'delivered']);
+  const send = () => steerRun(world.options, runId, { id: 'm', text: 'hi', at });
+  expect([await send(), await send()]).toEqual(['delivered', 'delivered']);
   expect(await inbox.read(runId)).toHaveLength(1);
   await inbox.drop(runId, ['m']);
-  expect(await say()).toBe('delivered');
+  expect(await send()).toBe('delivered');
   expect(await inbox.read(runId)).toEqual([]);
 });
 
@@ -39,6 +39,6 @@ test.each([{ endedAt: at }, { cancel: '{}' }])(
     const world = await redisWorld();
     const runId = await seeded(world, { status: 'running', epoch: 1, ...changes });
     expect(await steerRun(world.options, runId, { id: 'm', text: 'hi', at })).toBe('late');
-    expect(await steerRun(world.options, 'NOBODY', { id: 'm', text: 'hi', at })).toBe('late');
+    expect(await steerRun(world.options, 'UNKNOWN', { id: 'm', text: 'hi', at })).toBe('late');
   },
 );

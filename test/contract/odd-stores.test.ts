@@ -19,7 +19,7 @@ import { draft } from './progress-notes.ts';
 import { redisProgressWorld } from './progress-redis-world.ts';
 import { delta } from './run-fixtures.ts';
 import { claim, seeded as seededRun } from './store-world.ts';
-import { answers, aRun, asks, calls, ends, gets, hold, summary, tenant } from './threads-world.ts';
+import { answers, aRun, asks, calls, ends, gets, acquire, summary, tenant } from './threads-world.ts';
 import { redisThreadsWorld } from './threads-redis-world.ts';
 
 const never = new AbortController().signal;
@@ -35,7 +35,7 @@ test('a thread keeps odd words of any author, and goes to the next run', { timeo
   const { threads } = world;
   for (let round = 0; round < times; round++) {
     const [id, run, next] = [`t${round}`, `a${round}`, `b${round}`];
-    const held = await hold(world, run, id);
+    const lock = await acquire(world, run, id);
     await threads.enter(aRun(next, id));
     const text = () => oddText(random);
     const entries = [
@@ -47,7 +47,7 @@ test('a thread keeps odd words of any author, and goes to the next run', { timeo
       ends(run, 'completed'),
     ];
     const patch = { title: text() || 'T', session: { provider: text(), model: text(), sessionToken: text() } };
-    expect(await threads.append(held, newNonce(), entries, patch)).toMatchObject({ kind: 'ok' });
+    expect(await threads.append(lock, newNonce(), entries, patch)).toMatchObject({ kind: 'ok' });
     const title = { type: 'thread.title_generated', title: text() } as const;
     await threads.emit({ tenant, threadId: id }, { runId: run, agentId: 'support' }, newNonce(), title);
     const page = await threads.read(tenant, id, { limit: 100 });
@@ -61,23 +61,23 @@ test('steering messages and events of children reach a run in odd words', { time
   const world = await redisChildrenWorld();
   const { children } = world;
   for (let round = 0; round < times; round++) {
-    const above = await seededRun(world);
-    const later = ['one', 'two', 'three'].map((space) => childOf(above, space, oddText(random)));
+    const parentId = await seededRun(world);
+    const later = ['one', 'two', 'three'].map((step) => childOf(parentId, step, oddText(random)));
     const { runId } = later[0] as NewRun;
     await suspendOn(
       world,
-      above,
+      parentId,
       later.slice(0, 1).map(({ runId }) => runId),
     );
     await children.start(later.slice(0, 1), { segment: 0, first: false, later: later.slice(1) });
     const progress = { type: 'tool.execute.progress', toolCallId: oddText(random), data: oddValue(random) } as const;
     const event = { type: 'subagent.event', childRunId: newRunId(Date.now()), childDepth: 1, event: progress } as const;
-    expect(await children.relay({ runId: above, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
+    expect(await children.relay({ runId: parentId, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
       true,
     );
     await children.stop([runId], { drain: false, onPendingApprovals: 'deny', reason: oddText(random) });
     await children.ended(runId);
-    const waiting = await world.space.redis.hget(world.space.keys.run(above), 'pending');
+    const waiting = await world.space.redis.hget(world.space.keys.run(parentId), 'pending');
     expect(waiting, 'the next one has begun').toContain(later[1]?.runId);
     const message = { id: oddText(random) || 'm', text: oddText(random), at: 'now' };
     const busy = await seededRun(world);
@@ -87,7 +87,7 @@ test('steering messages and events of children reach a run in odd words', { time
   }
 });
 
-test('money is held and paid for models, providers and agents of any name', { timeout }, async () => {
+test('money is reserved and paid for models, providers and agents of any name', { timeout }, async () => {
   const random = seeded();
   const { ledger, redis, keys, view } = await redisLedgerWorld();
   for (let round = 0; round < times; round++) {

@@ -74,11 +74,11 @@ async function speak({ mill }: Odd, runId: string, random: Random): Promise<void
   for (const { toolCallId = '', kind } of pending) {
     const granted = random.below(2) === 0;
     const edited = granted && random.below(2) === 0 ? { updatedArgs: oddRecord(random) } : {};
-    const said =
+    const decision =
       kind === 'user_input'
         ? { answers: [{ toolCallId, answer: oddText(random) }] }
         : { approvals: [{ toolCallId, granted, reason: oddText(random), ...edited }] };
-    await refused(mill.decide(runId, { ...said, reason: oddText(random) }, by));
+    await refused(mill.decide(runId, { ...decision, reason: oddText(random) }, by));
   }
 }
 
@@ -206,7 +206,7 @@ async function goThrough(world: Odd, round: number): Promise<void> {
 const sideBySide = 16;
 
 test(
-  'whatever is said to a run, by it, or stored about it: its wait ends, and so does the run',
+  'whatever text is sent to a run, written by it, or stored about it: its wait ends, and so does the run',
   { timeout: rounds({ fast: 40_000, all: 900_000 }) },
   async () => {
     const world = await oddWorld();

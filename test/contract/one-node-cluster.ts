@@ -5,7 +5,7 @@ import { freePort, startScratchRedis } from '../../src/shared/base/dev-redis.ts'
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
 
-/** One node that serves every slot: enough for the rules of a Cluster to hold for scripts and channels. */
+/** One node that serves every slot: enough to check the rules of a Cluster for scripts and channels. */
 export async function startOneNodeCluster(): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const bus = [
     '--cluster-enabled',

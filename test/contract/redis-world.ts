@@ -49,7 +49,7 @@ export async function readEvents(redis: RedisConnection, keys: Keys, runId: stri
   const entries = await redis.xrange(keys.events(runId), '-', '+');
   return entries.map(([id, [, json = '']]) => {
     const event = parseEvent(json);
-    if (id !== `${event.sequenceNumber}-0`) throw new Error(`entry ${id} holds event ${event.sequenceNumber}`);
+    if (id !== `${event.sequenceNumber}-0`) throw new Error(`entry ${id} has event ${event.sequenceNumber}`);
     return event;
   });
 }

@@ -85,4 +85,4 @@ export function completed(runId: string): OutgoingEvent {
   };
 }
 
-export const opened = (model: string): JournalEntry => ({ v: 1, t: 'agent_started', model, at });
+export const agentStarted = (model: string): JournalEntry => ({ v: 1, t: 'agent_started', model, at });

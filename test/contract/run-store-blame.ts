@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { Activity, RunRecord } from '../../src/shared/contract/run.ts';
-import { aCommit, opened } from './run-fixtures.ts';
+import { aCommit, agentStarted } from './run-fixtures.ts';
 import { claim, claimed, seeded, type MakeWorld, type StoreWorld } from './store-world.ts';
 
 const limits = { crashLimit: 99, blameLimit: 99 } as const;
@@ -16,7 +16,7 @@ const call = {
   content: 'done',
 } as const;
 const unknown: JournalEntry = { ...call, errorKind: 'outcome_unknown' };
-const stepped: JournalEntry = {
+const orchestrationStep: JournalEntry = {
   v: 1,
   t: 'orchestration_step',
   key: 'k',
@@ -53,9 +53,9 @@ export function blame(makeWorld: MakeWorld): void {
 
   test.each<[string, readonly JournalEntry[], number]>([
     ['a call that finished', [call], 0],
-    ['a step of a program that finished', [stepped], 0],
+    ['a step of an orchestration that finished', [orchestrationStep], 0],
     ['what an earlier call came to', [unknown], 1],
-    ['how the run begins', [opened('a')], 1],
+    ['how the run begins', [agentStarted('a')], 1],
   ])('%s in the journal decides whether a crash before it counts in a row', async (_, entries, left) => {
     const world = await makeWorld();
     const runId = await seeded(world);

@@ -7,7 +7,7 @@ import {
   aTerminalCommit,
   complete,
   delta,
-  opened,
+  agentStarted,
   opening,
   recovering,
 } from './run-fixtures.ts';
@@ -38,20 +38,23 @@ export function claims(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const runId = await seeded(world);
     const first = await claimed(world, runId, { worker: 'w1' });
-    await world.runs.commit({ runId, owner: first.owner }, aCommit(3, { entries: [opened('a'), opened('b')] }));
+    await world.runs.commit(
+      { runId, owner: first.owner },
+      aCommit(3, { entries: [agentStarted('a'), agentStarted('b')] }),
+    );
     const second = await claimed(world, runId, { worker: 'w2', jobTry: 2 });
     expect(second).toMatchObject({
       first: false,
       unclean: true,
       previousWorker: 'w1',
       seq: 4,
-      entries: [opened('a'), opened('b')],
+      entries: [agentStarted('a'), agentStarted('b')],
     });
     expect(second.record).toMatchObject({ epoch: 2, crashes: 1, startedAt: first.record.startedAt });
     expect(await types(world, runId)).toEqual(['run.queued', 'execution.started', 'run.started', 'run.recovered']);
   });
 
-  test('a run that was let go counts no crash', async () => {
+  test('a run that was released counts no crash', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
@@ -75,7 +78,7 @@ export function claims(makeWorld: MakeWorld): void {
     expect(await world.events(runId)).toEqual(log);
   });
 
-  test('numbering continues after flushes that the record never heard of', async () => {
+  test('numbering continues after flushes that are not in the record', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
@@ -112,7 +115,7 @@ export function claims(makeWorld: MakeWorld): void {
     expect(await world.runs.commit({ runId, owner }, aCommit(3))).toEqual({ kind: 'ok', seq: 3 });
   });
 
-  test('tries count anew in a new segment', async () => {
+  test('tries count from 1 in a new segment', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     await claimed(world, runId, { jobTry: 3 });
@@ -146,7 +149,7 @@ export function claims(makeWorld: MakeWorld): void {
     expect(await world.events(runId)).toEqual(log);
   });
 
-  test('whoever held a run that crashed too often can no longer write', async () => {
+  test('the last owner of a run that crashed too often can no longer write', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
@@ -154,7 +157,7 @@ export function claims(makeWorld: MakeWorld): void {
     expect(await world.runs.commit({ runId, owner }, aCommit(3))).toEqual({ kind: 'fenced' });
   });
 
-  test('a claim tells of a cancel request', async () => {
+  test('a claim returns a cancel request', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const cancel: CancelRequest = { drain: true, onPendingApprovals: 'hold', reason: 'too slow' };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CancelRequest } from '../../src/shared/contract/control.ts';
-import { aCommit, aTerminalCommit, complete, delta, opened } from './run-fixtures.ts';
+import { aCommit, aTerminalCommit, complete, delta, agentStarted } from './run-fixtures.ts';
 import { claimed, seeded, types, type MakeWorld } from './store-world.ts';
 
 export function commits(makeWorld: MakeWorld): void {
@@ -23,7 +23,7 @@ export function commits(makeWorld: MakeWorld): void {
     ] as const;
     const patch = { steps: 2, costMicrocents: 17, attempts: [...attempts] };
     const commit = aCommit(3, {
-      entries: [opened('a')],
+      entries: [agentStarted('a')],
       events: [complete(runId, 'ä'), complete(runId, '"\\')],
       patch,
     });
@@ -33,7 +33,7 @@ export function commits(makeWorld: MakeWorld): void {
       { v: 1, sequenceNumber: 4, ...complete(runId, 'ä') },
       { v: 1, sequenceNumber: 5, ...complete(runId, '"\\') },
     ]);
-    expect((await claimed(world, runId, { jobTry: 2 })).entries).toEqual([opened('a')]);
+    expect((await claimed(world, runId, { jobTry: 2 })).entries).toEqual([agentStarted('a')]);
   });
 
   test('an empty commit only answers', async () => {
@@ -47,7 +47,7 @@ export function commits(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
-    const commit = aCommit(3, { entries: [opened('a')], events: [complete(runId, 'x')] });
+    const commit = aCommit(3, { entries: [agentStarted('a')], events: [complete(runId, 'x')] });
     const answer = await world.runs.commit({ runId, owner }, commit);
     const log = await world.events(runId);
     expect(await world.runs.commit({ runId, owner }, commit)).toEqual(answer);
@@ -55,7 +55,7 @@ export function commits(makeWorld: MakeWorld): void {
     expect((await claimed(world, runId, { jobTry: 2 })).entries).toHaveLength(1);
   });
 
-  test('a cancel that holds what people were asked is forgotten when that is what the run does', async () => {
+  test('a cancel with `hold` is removed when the run waits on for people', async () => {
     const world = await makeWorld();
     const hold: CancelRequest = { drain: true, onPendingApprovals: 'hold', reason: '"onPendingApprovals":"deny"' };
     const deny: CancelRequest = { drain: true, onPendingApprovals: 'deny', reason: '"onPendingApprovals":"hold"' };
@@ -77,7 +77,7 @@ export function commits(makeWorld: MakeWorld): void {
     }
   });
 
-  test('a commit that let go of the run can be repeated as well', async () => {
+  test('a commit that released the run can be repeated as well', async () => {
     const world = await makeWorld();
     for (const release of ['handed_over', 'suspended', 'terminal'] as const) {
       const runId = await seeded(world);
@@ -90,7 +90,7 @@ export function commits(makeWorld: MakeWorld): void {
     }
   });
 
-  test('a commit that let go of the run is the owner’s last', async () => {
+  test('a commit that released the run is the owner’s last', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
@@ -133,7 +133,7 @@ export function commits(makeWorld: MakeWorld): void {
     const [log, record] = [await world.events(runId), await world.runs.load(runId)];
     expect(record).toMatchObject({ status: 'completed', endedAt: expect.any(String) });
     expect(await world.runs.commit({ runId, owner }, aTerminalCommit(runId, 4))).toEqual({ kind: 'fenced' });
-    expect(await world.runs.commit({ runId, owner }, aCommit(4, { entries: [opened('late')] }))).toEqual({
+    expect(await world.runs.commit({ runId, owner }, aCommit(4, { entries: [agentStarted('late')] }))).toEqual({
       kind: 'fenced',
     });
     expect(await world.runs.flush({ runId, owner }, 3, [delta(runId, 'late')])).toEqual({ kind: 'fenced' });
@@ -144,12 +144,12 @@ export function commits(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner, seq } = await claimed(world, runId);
-    const commit = aTerminalCommit(runId, seq, { entries: [opened('m')], dropsJournal: true });
+    const commit = aTerminalCommit(runId, seq, { entries: [agentStarted('m')], dropsJournal: true });
     expect(await world.runs.commit({ runId, owner }, commit)).toMatchObject({ kind: 'ok' });
     expect(await world.journal(runId)).toEqual([]);
     const kept = await seeded(world);
     const other = await claimed(world, kept);
-    const ends = aTerminalCommit(kept, other.seq, { entries: [opened('m')] });
+    const ends = aTerminalCommit(kept, other.seq, { entries: [agentStarted('m')] });
     await world.runs.commit({ runId: kept, owner: other.owner }, ends);
     expect(await world.journal(kept)).toHaveLength(1);
   });
@@ -174,7 +174,7 @@ export function commits(makeWorld: MakeWorld): void {
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
     const [log, record] = [await world.events(runId), await world.runs.load(runId)];
-    const commit = aCommit(2, { entries: [opened('a')], events: [complete(runId, 'x')], patch: { steps: 7 } });
+    const commit = aCommit(2, { entries: [agentStarted('a')], events: [complete(runId, 'x')], patch: { steps: 7 } });
     await expect(world.runs.commit({ runId, owner }, commit)).rejects.toMatchObject({ code: 'internal' });
     expect([await world.events(runId), await world.runs.load(runId)]).toEqual([log, record]);
     expect((await claimed(world, runId, { jobTry: 2 })).entries).toEqual([]);
@@ -184,7 +184,7 @@ export function commits(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
-    const entries = Array.from({ length: 9_000 }, (_, index) => opened(`m${index}`));
+    const entries = Array.from({ length: 9_000 }, (_, index) => agentStarted(`m${index}`));
     const events = entries.map((_, index) => complete(runId, `${index}`));
     expect(await world.runs.commit({ runId, owner }, aCommit(3, { entries, events }))).toEqual({
       kind: 'ok',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { aCommit, aRecord, aTerminalCommit, complete, delta, opened } from './run-fixtures.ts';
+import { aCommit, aRecord, aTerminalCommit, complete, delta, agentStarted } from './run-fixtures.ts';
 import { claim, claimed, seeded, types, type MakeWorld } from './store-world.ts';
 
 export function fences(makeWorld: MakeWorld): void {
@@ -11,7 +11,7 @@ export function fences(makeWorld: MakeWorld): void {
     const [log, record, live] = [await world.events(runId), await world.runs.load(runId), await world.live(runId)];
     for (const seq of [stale.seq, owner.seq]) {
       const commit = aCommit(seq, {
-        entries: [opened('stale')],
+        entries: [agentStarted('stale')],
         events: [complete(runId, 'stale')],
         patch: { steps: 9 },
       });
@@ -35,10 +35,10 @@ export function fences(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const { runId } = aRecord();
     expect(await world.runs.load(runId)).toBeUndefined();
-    expect(await world.runs.commit({ runId, owner: 'nobody' }, aCommit(0, { events: [complete(runId, 'x')] }))).toEqual(
-      { kind: 'fenced' },
-    );
-    expect(await world.runs.flush({ runId, owner: 'nobody' }, 0, [delta(runId, 'x')])).toEqual({ kind: 'fenced' });
+    expect(
+      await world.runs.commit({ runId, owner: 'unknown' }, aCommit(0, { events: [complete(runId, 'x')] })),
+    ).toEqual({ kind: 'fenced' });
+    expect(await world.runs.flush({ runId, owner: 'unknown' }, 0, [delta(runId, 'x')])).toEqual({ kind: 'fenced' });
     expect(await world.events(runId)).toEqual([]);
   });
 

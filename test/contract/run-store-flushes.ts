@@ -36,7 +36,7 @@ export function flushes(makeWorld: MakeWorld): void {
     expect(await types(world, runId)).toHaveLength(6);
   });
 
-  test('an empty flush answers where the log stands', async () => {
+  test('an empty flush returns the last number of the log', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const { owner } = await claimed(world, runId);
@@ -65,7 +65,7 @@ export function flushes(makeWorld: MakeWorld): void {
     }
   });
 
-  test('subscribers hear once of everything that was added, in groups as it was added', async () => {
+  test('subscribers get everything that was added once, in groups as it was added', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);
     const live = await world.live(runId);

@@ -3,11 +3,20 @@ import { expect, test } from 'vitest';
 import { isTerminal } from '../../src/shared/contract/event.ts';
 import { newNonce } from '../../src/shared/base/ids.ts';
 import type { Commit, CommitReply } from '../../src/shared/state/run/run-store.ts';
-import { aClaim, aCommit, aTerminalCommit, complete, delta, opened, opening, recovering } from './run-fixtures.ts';
+import {
+  aClaim,
+  aCommit,
+  aTerminalCommit,
+  complete,
+  delta,
+  agentStarted,
+  opening,
+  recovering,
+} from './run-fixtures.ts';
 import { seeded, type MakeWorld, type StoreWorld } from './store-world.ts';
 import { rounds } from '../support/lane.ts';
 
-/** One thing a worker does, sent once or twice. A crash is a worker that forgets what it held. */
+/** One thing a worker does, sent once or twice. A crash is a worker that forgets what it claimed. */
 const step = record({
   worker: integer({ min: 0, max: 2 }),
   does: constantFrom('claim', 'commit', 'commit', 'flush', 'flush', 'hand over', 'end', 'crash'),
@@ -17,7 +26,7 @@ const step = record({
 type Step = typeof step extends Arbitrary<infer T> ? T : never;
 
 /**
- * Three workers do anything in any order, each believing in what it last claimed until it is told otherwise. The model
+ * Three workers do anything in any order, each relying on its last claim until it is refused. The model
  * is one line: only the last claim that was not let go may write.
  */
 export function interleavings(makeWorld: MakeWorld): void {
@@ -35,7 +44,7 @@ export function interleavings(makeWorld: MakeWorld): void {
   });
 }
 
-interface Held {
+interface Claimed {
   readonly owner: string;
   readonly seq: number;
 }
@@ -46,7 +55,7 @@ class Play {
   readonly expected: unknown[] = [];
   readonly runId: string;
   readonly #world: StoreWorld;
-  readonly #workers: (Held | undefined)[] = [];
+  readonly #workers: (Claimed | undefined)[] = [];
   readonly #journal: string[] = [];
   #mayWrite: string | undefined;
   #ended = false;
@@ -58,35 +67,35 @@ class Play {
   }
 
   async take({ worker, does, count, twice }: Step): Promise<void> {
-    const held = this.#workers[worker];
+    const claimed = this.#workers[worker];
     if (does === 'claim') this.#workers[worker] = await this.#claim(worker, twice);
     else if (does === 'crash') this.#workers[worker] = undefined;
-    else if (held) this.#workers[worker] = await this.#write(held, does, count, twice);
+    else if (claimed) this.#workers[worker] = await this.#write(claimed, does, count, twice);
   }
 
-  async #claim(worker: number, twice: boolean): Promise<Held | undefined> {
+  async #claim(worker: number, twice: boolean): Promise<Claimed | undefined> {
     const request = aClaim(this.runId, { jobTry: ++this.#jobTry, crashLimit: 1_000, worker: `w${worker}` });
     const answer = await this.#send(twice, () =>
       this.#world.runs.claim(request, opening(this.runId), recovering(this.runId)),
     );
     this.#check(answer.kind, this.#ended ? 'terminal' : 'claimed');
     if (answer.kind !== 'claimed') return undefined;
-    this.#check(answer.entries, this.#journal.map(opened));
+    this.#check(answer.entries, this.#journal.map(agentStarted));
     this.#mayWrite = request.owner;
     return { owner: request.owner, seq: answer.seq };
   }
 
-  async #write(held: Held, does: Exclude<Step['does'], 'claim' | 'crash'>, count: number, twice: boolean) {
+  async #write(claimed: Claimed, does: Exclude<Step['does'], 'claim' | 'crash'>, count: number, twice: boolean) {
     const { runId } = this;
-    const mine = held.owner === this.#mayWrite;
+    const mine = claimed.owner === this.#mayWrite;
     const marks = Array.from({ length: count }, () => newNonce());
-    const ownership = { runId, owner: held.owner };
+    const ownership = { runId, owner: claimed.owner };
     let reply: CommitReply;
     if (does === 'flush') {
       const events = [...marks, 'at least one'].map((mark) => delta(runId, mark));
-      reply = await this.#send(twice, () => this.#world.runs.flush(ownership, held.seq, events));
+      reply = await this.#send(twice, () => this.#world.runs.flush(ownership, claimed.seq, events));
     } else {
-      const commit = commitOf(runId, held.seq, does, marks);
+      const commit = commitOf(runId, claimed.seq, does, marks);
       reply = await this.#send(twice, () => this.#world.runs.commit(ownership, commit));
       if (mine) this.#journal.push(...marks);
       if (mine && does !== 'commit') this.#mayWrite = undefined;
@@ -94,7 +103,7 @@ class Play {
     }
     this.#check(reply.kind, mine ? 'ok' : 'fenced');
     if (reply.kind === 'fenced' || does === 'hand over' || does === 'end') return undefined;
-    return { owner: held.owner, seq: reply.seq };
+    return { owner: claimed.owner, seq: reply.seq };
   }
 
   async #send<T>(twice: boolean, ask: () => Promise<T>): Promise<T> {
@@ -110,7 +119,7 @@ class Play {
 }
 
 function commitOf(runId: string, seq: number, does: 'commit' | 'hand over' | 'end', marks: readonly string[]): Commit {
-  const entries = marks.map(opened);
+  const entries = marks.map(agentStarted);
   if (does === 'end') return aTerminalCommit(runId, seq, { entries });
   const events = marks.slice(1).map((mark) => complete(runId, mark));
   if (does === 'commit') return aCommit(seq, { entries, events });

@@ -13,7 +13,7 @@ import { claimed, seeded } from './store-world.ts';
 
 let server: DevRedis;
 
-/** One node that serves every slot: enough for the rules of a Cluster to hold for scripts and channels. */
+/** One node that serves every slot: enough to check the rules of a Cluster for scripts and channels. */
 beforeAll(async () => {
   const bus = [
     '--cluster-enabled',

@@ -2,7 +2,7 @@ import type { RunEvent } from '../../src/shared/contract/event.ts';
 import { createInMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
 import { runStoreContract } from './run-store.ts';
 
-runStoreContract('Memory', async () => {
+runStoreContract('In memory', async () => {
   const ports = createInMemoryPorts();
   return {
     runs: ports.runs,

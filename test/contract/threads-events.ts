@@ -1,21 +1,21 @@
 import { expect, test } from 'vitest';
 import { threadEvent, type ThreadEventBody } from '../../src/shared/contract/thread/thread-event.ts';
-import { asks, hold, tenant, type MakeThreadsWorld, type ThreadsWorld } from './threads-world.ts';
+import { asks, acquire, tenant, type MakeThreadsWorld, type ThreadsWorld } from './threads-world.ts';
 
 const ref = { tenant, threadId: 't1' };
 const origin = { agentId: 'support', runId: 'a' };
 const titled = (title: string): ThreadEventBody => ({ type: 'thread.title_generated', title });
 
-async function tellAll(world: ThreadsWorld, ...titles: string[]): Promise<void> {
+async function emitAll(world: ThreadsWorld, ...titles: string[]): Promise<void> {
   for (const title of titles) await world.threads.emit(ref, origin, `op ${title}`, titled(title));
 }
 
-/** What is told to a thread after its runs. */
+/** Events of a thread after its runs. */
 export function threadsEvents(makeWorld: MakeThreadsWorld): void {
-  test('what followed a run is told in order, numbered from 1, and read page by page', async () => {
+  test('events after a run are added in order, numbered from 1, and read page by page', async () => {
     const world = await makeWorld();
-    await hold(world, 'a');
-    await tellAll(world, 'one', 'two "quoted"', 'three');
+    await acquire(world, 'a');
+    await emitAll(world, 'one', 'two "quoted"', 'three');
     const { events, more } = await world.threads.events(ref, { limit: 2 });
     const timestamp = new Date(world.clock.now()).toISOString();
     const base = { v: 1, timestamp, threadId: 't1', agentId: 'support', runId: 'a' };
@@ -29,10 +29,10 @@ export function threadsEvents(makeWorld: MakeThreadsWorld): void {
     expect([rest.events.map(({ sequenceNumber }) => sequenceNumber), rest.more]).toEqual([[3], false]);
   });
 
-  test('the same event told again right after it is one event', async () => {
+  test('the same event emitted again right after it is one event', async () => {
     const world = await makeWorld();
-    await hold(world, 'a');
-    await tellAll(world, 'one', 'one', 'two');
+    await acquire(world, 'a');
+    await emitAll(world, 'one', 'one', 'two');
     expect((await world.threads.events(ref, { limit: 9 })).events.map(({ sequenceNumber }) => sequenceNumber)).toEqual([
       1, 2,
     ]);
@@ -40,8 +40,8 @@ export function threadsEvents(makeWorld: MakeThreadsWorld): void {
 
   test('of the events of a thread the newest 1,000 are kept, with their numbers', async () => {
     const world = await makeWorld();
-    await hold(world, 'a');
-    const all = Array.from({ length: 1_003 }, (_, i) => tellAll(world, String(i)));
+    await acquire(world, 'a');
+    const all = Array.from({ length: 1_003 }, (_, i) => emitAll(world, String(i)));
     await Promise.all(all);
     const { events, more } = await world.threads.events(ref, { limit: 2_000 });
     expect([events.length, events[0]?.sequenceNumber, events.at(-1)?.sequenceNumber, more]).toEqual([
@@ -52,31 +52,31 @@ export function threadsEvents(makeWorld: MakeThreadsWorld): void {
     ]);
   });
 
-  test('a thread that is not there hears nothing, and one that is made anew begins anew', async () => {
+  test('a thread that does not exist gets no events, and one that is made again begins at 1', async () => {
     const world = await makeWorld();
-    await tellAll(world, 'nobody');
+    await emitAll(world, 'unknown');
     await expect(world.threads.events(ref, { limit: 1 })).rejects.toMatchObject({ code: 'not_found' });
-    const held = await hold(world, 'a');
+    const lock = await acquire(world, 'a');
     expect(await world.threads.events(ref, { limit: 1 })).toEqual({ events: [], more: false });
-    await world.threads.append(held, 'op', [asks('a', 'hi')]);
-    await tellAll(world, 'one');
+    await world.threads.append(lock, 'op', [asks('a', 'hi')]);
+    await emitAll(world, 'one');
     await world.threads.leave(tenant, 't1', 'a');
     await world.threads.remove(tenant, 't1');
-    await tellAll(world, 'gone');
-    await hold(world, 'b');
+    await emitAll(world, 'gone');
+    await acquire(world, 'b');
     expect(await world.threads.events(ref, { limit: 1 })).toEqual({ events: [], more: false });
-    await tellAll(world, 'anew');
+    await emitAll(world, 'anew');
     expect((await world.threads.events(ref, { limit: 1 })).events).toMatchObject([
       { sequenceNumber: 1, title: 'anew' },
     ]);
   });
 
-  test('what is told is no part of the log, and does not change the thread', async () => {
+  test('events are no part of the log, and do not change the thread', async () => {
     const world = await makeWorld();
-    await hold(world, 'a');
+    await acquire(world, 'a');
     const before = await world.threads.get(tenant, 't1');
     world.clock.advance(1_000);
-    await tellAll(world, 'one');
+    await emitAll(world, 'one');
     expect(await world.threads.get(tenant, 't1')).toEqual(before);
     expect(await world.threads.read(tenant, 't1', { limit: 9 })).toEqual({ entries: [], more: false });
   });

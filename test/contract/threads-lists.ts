@@ -1,8 +1,17 @@
 import { expect, test } from 'vitest';
 import { purgedAtOnce } from '../../src/shared/state/thread/list.ts';
-import { aRun, asks, enter, hold, tenant, written, type MakeThreadsWorld, type ThreadsWorld } from './threads-world.ts';
+import {
+  aRun,
+  asks,
+  enter,
+  acquire,
+  tenant,
+  written,
+  type MakeThreadsWorld,
+  type ThreadsWorld,
+} from './threads-world.ts';
 
-/** A thread that nobody holds, last changed now. */
+/** A free thread, last changed now. */
 async function idle(world: ThreadsWorld, threadId: string, agentId = 'support'): Promise<void> {
   await world.threads.acquire({ ...aRun(`run-${threadId}`, threadId), agentId });
   await world.threads.leave(tenant, threadId, `run-${threadId}`);
@@ -34,7 +43,7 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     for (const id of ['one', 'two', 'three', 'four']) await idle(world, id);
     await world.threads.enter({ ...aRun('x', 'foreign'), tenant: 'other' });
     expect(await all(world, 3)).toEqual(['four', 'three', 'two', 'one']);
-    await world.threads.append(await hold(world, 'new', 'one'), 'op', [asks('new', 'hi')]);
+    await world.threads.append(await acquire(world, 'new', 'one'), 'op', [asks('new', 'hi')]);
     world.clock.advance(1_000);
     await world.threads.update(tenant, 'three', { title: 'T' });
     expect(await all(world, 2)).toEqual(['three', 'one', 'four', 'two']);
@@ -54,7 +63,7 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     const ids = Array.from({ length: 100 }, (_, i) => `t-${i}`);
     for (const id of ids) await enter(world, `r-${id}`, 'queue', id);
     expect((await all(world, 100)).toSorted()).toEqual(ids.toSorted());
-    expect(await all(world, 100, 'nobody')).toEqual([]);
+    expect(await all(world, 100, 'unknown')).toEqual([]);
   });
 
   test('threads are listed by their agent', async () => {
@@ -74,9 +83,9 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     }
   });
 
-  test('a deleted thread is gone, and its id begins anew', async () => {
+  test('a deleted thread is gone, and its id begins a new one', async () => {
     const world = await makeWorld();
-    await world.threads.append(await hold(world, 'a'), 'op', [asks('a', 'hi')]);
+    await world.threads.append(await acquire(world, 'a'), 'op', [asks('a', 'hi')]);
     await world.threads.leave(tenant, 't1', 'a');
     await world.threads.remove(tenant, 't1');
     await expect(world.threads.get(tenant, 't1')).rejects.toMatchObject({ code: 'not_found' });
@@ -88,7 +97,7 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     expect(await all(world, 10)).toEqual(['t1']);
     await world.threads.leave(tenant, 't1', 'b');
     await world.threads.remove(tenant, 't1');
-    await world.threads.append(await hold(world, 'a'), 'op', [asks('a', 'hi')]);
+    await world.threads.append(await acquire(world, 'a'), 'op', [asks('a', 'hi')]);
     expect(await written(world)).toEqual(['a:user']);
   });
 

@@ -1,6 +1,6 @@
 import { lookAfterMs, leftMs } from '../../src/shared/state/thread/wait-queue.ts';
 import { expect, test } from 'vitest';
-import { aRun, asks, ends, enter, hold, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
+import { aRun, asks, ends, enter, acquire, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 
 /** Who may go on with a thread, and when. */
 export function threadsLine(makeWorld: MakeThreadsWorld): void {
@@ -21,7 +21,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     });
   });
 
-  test('a run that enters again keeps its place', async () => {
+  test('a run that enters again keeps its position', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c', 'a', 'b']) await enter(world, run);
     expect(await enter(world, 'b')).toMatchObject({ ahead: 1 });
@@ -29,7 +29,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect((await world.threads.get(tenant, 't1')).waiting).toBe(2);
   });
 
-  test('a run that leaves is followed by the first in line, and the last one leaves nobody behind', async () => {
+  test('the first of the wait queue follows a run that leaves, and the last one leaves the thread free', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
@@ -40,7 +40,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'd')).toEqual({ kind: 'turn' });
   });
 
-  test('a run that leaves the line wakes nobody and lets the others move up', async () => {
+  test('a run that leaves the wait queue notifies no other, and those behind it move up', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
     expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({});
@@ -57,19 +57,19 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a' });
   });
 
-  test('who leaves again hears of the next run until that one has taken the thread up', async () => {
+  test('a repeated leave returns the next run until that one has acquired the lock', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
     await world.threads.leave(tenant, 't1', 'a');
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
-    await hold(world, 'b');
+    await acquire(world, 'b');
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
   });
 
-  test('a run that has been claimed again is taken out by nobody who knows of an earlier claim', async () => {
+  test('a run that has been claimed again is not taken out with an earlier claim', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b']) await enter(world, run);
-    await hold(world, 'a');
+    await acquire(world, 'a');
     await world.threads.acquire({ ...aRun('a'), epoch: 2 });
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
     expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a', waiting: 1 });
@@ -80,9 +80,9 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('a run that has been claimed again and waits keeps its space, and its turn once it has come', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
-    await hold(world, 'a');
+    await acquire(world, 'a');
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({ next: 'b' });
-    await hold(world, 'b');
+    await acquire(world, 'b');
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toMatchObject({ kind: 'waiting', ahead: 2 });
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
     expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'b', waiting: 2 });
@@ -104,7 +104,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
   });
 
-  test('a run whose execution id had one before takes up the thread with its first claim', async () => {
+  test('a run whose execution id had one before acquires the lock with its first claim', async () => {
     const world = await makeWorld();
     await world.threads.acquire({ ...aRun('a'), epoch: 3 });
     await world.threads.leave(tenant, 't1', 'a', 3);
@@ -126,15 +126,15 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
   });
 
-  test('a run that left and is put back gets a space when it is claimed', async () => {
+  test('a run that left and is redriven gets a position when it is claimed', async () => {
     const world = await makeWorld();
     await enter(world, 'a');
     await world.threads.leave(tenant, 't1', 'a');
-    await hold(world, 'a');
+    await acquire(world, 'a');
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
   });
 
-  test('a claimed run takes up the thread on its turn, and waits at the end when it has no place', async () => {
+  test('a claimed run acquires the lock when it is next, and waits at the end when it has no position', async () => {
     const world = await makeWorld();
     const first = await world.threads.acquire(aRun('a'));
     expect(first).toMatchObject({
@@ -149,10 +149,10 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
 
   test('each take-up has a higher fence, whichever run it is', async () => {
     const world = await makeWorld();
-    const fences = [(await hold(world, 'a')).fence, (await hold(world, 'a')).fence];
+    const fences = [(await acquire(world, 'a')).fence, (await acquire(world, 'a')).fence];
     await enter(world, 'b');
     await world.threads.leave(tenant, 't1', 'a');
-    fences.push((await hold(world, 'b')).fence);
+    fences.push((await acquire(world, 'b')).fence);
     expect(fences).toEqual(fences.toSorted((x, y) => x - y));
     expect(new Set(fences).size).toBe(3);
   });
@@ -177,11 +177,11 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await expect(world.threads.update('third', 't1', { title: 'x' })).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  test('a run that is told not to wait is refused while somebody holds the thread, and leaves no trace', async () => {
+  test('a run that is not to wait is refused while the thread is locked, and leaves no trace', async () => {
     const world = await makeWorld();
-    const held = await hold(world, 'a');
+    const lock = await acquire(world, 'a');
     expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_busy', lockOwner: 'a' });
-    await world.threads.suspend(held);
+    await world.threads.suspend(lock);
     expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_suspended', lockOwner: 'a' });
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
     expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'turn' });
@@ -189,13 +189,13 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
 
   test('a suspended run keeps its turn, and is not suspended any more once it takes the thread up', async () => {
     const world = await makeWorld();
-    const held = await hold(world, 'a');
-    expect(await world.threads.suspend(held)).toBe('ok');
+    const lock = await acquire(world, 'a');
+    expect(await world.threads.suspend(lock)).toBe('ok');
     expect(await enter(world, 'b')).toMatchObject({ kind: 'waiting', lockOwner: 'a' });
     expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a', suspendedBy: 'a' });
-    await hold(world, 'a');
+    await acquire(world, 'a');
     expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
-    expect(await world.threads.suspend(held)).toBe('fenced');
+    expect(await world.threads.suspend(lock)).toBe('fenced');
     await world.threads.leave(tenant, 't1', 'a');
     expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
   });
@@ -228,11 +228,11 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   });
 
   test.each(['interrupt', 'rollback'] as const)(
-    'a turn that has said how it ended is over, and %s comes too late for it',
+    'a turn that has written its result has ended, and %s comes too late for it',
     async (onBusy) => {
       const world = await makeWorld();
-      const held = await hold(world, 'a');
-      await world.threads.append(held, 'end', [asks('a', 'hi'), ends('a', 'completed')]);
+      const lock = await acquire(world, 'a');
+      await world.threads.append(lock, 'end', [asks('a', 'hi'), ends('a', 'completed')]);
       await enter(world, 'b');
       expect(await enter(world, 'urgent', onBusy)).toEqual({
         kind: 'waiting',
@@ -251,15 +251,15 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('a run that interrupts an idle thread just has its turn', async () => {
     const world = await makeWorld();
     expect(await enter(world, 'a', 'rollback')).toEqual({ kind: 'turn' });
-    const held = await hold(world, 'a');
-    expect(await world.threads.append(held, 'op', [asks('a', 'hi')])).toMatchObject({ rolledBack: false });
+    const lock = await acquire(world, 'a');
+    expect(await world.threads.append(lock, 'op', [asks('a', 'hi')])).toMatchObject({ rolledBack: false });
   });
 
-  test('held threads are due with who comes next, and no others', async () => {
+  test('locked threads are due with the next waiter, and no others', async () => {
     const world = await makeWorld();
     await enter(world, 'a', 'queue', 'one');
     await enter(world, 'b', 'queue', 'one');
-    await world.threads.suspend(await hold(world, 'c', 'two'));
+    await world.threads.suspend(await acquire(world, 'c', 'two'));
     await enter(world, 'd', 'queue', 'over');
     await world.threads.leave(tenant, 'over', 'd');
     expect((await world.threads.due(10)).threads).toEqual([]);
@@ -273,7 +273,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     ]);
   });
 
-  test('a thread that was looked at is due when it was said, and earlier when somebody enters it', async () => {
+  test('a thread that was checked is due at the time that was set, and earlier when a run enters it', async () => {
     const world = await makeWorld();
     for (const id of ['one', 'two', 'three']) await enter(world, `r-${id}`, 'queue', id);
     world.clock.advance(lookAfterMs);

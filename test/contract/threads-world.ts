@@ -22,10 +22,11 @@ export function enter(world: ThreadsWorld, runId: string, onBusy?: OnBusy, threa
   return world.threads.enter({ ...aRun(runId, threadId), ...(onBusy && { onBusy }) });
 }
 
-/** The thread in the hands of this run, which must have its turn. */
-export async function hold(world: ThreadsWorld, runId: string, threadId = 't1'): Promise<ThreadLock> {
+/** The lock of a thread for this run, which must be next. */
+export async function acquire(world: ThreadsWorld, runId: string, threadId = 't1'): Promise<ThreadLock> {
   const acquired = await world.threads.acquire(aRun(runId, threadId));
-  if (acquired.kind !== 'acquired') throw new Error(`run ${runId} does not hold ${threadId}: ${acquired.kind}`);
+  if (acquired.kind !== 'acquired')
+    throw new Error(`run ${runId} does not have the lock of ${threadId}: ${acquired.kind}`);
   return { tenant, threadId, runId, fence: acquired.fence };
 }
 
@@ -62,7 +63,7 @@ export function ends(runId: string, status: ThreadEntryOf<'result'>['status']): 
   return { v: 1, t: 'result', runId, at, status, costMicrocents: 7, durationMs: 9, steps: 2 };
 }
 
-/** What is written in the thread, in short: who said it, or what it is. */
+/** What is written in the thread, in short: its role, or what it is. */
 export async function written(world: ThreadsWorld, threadId = 't1'): Promise<string[]> {
   const { entries } = await world.threads.read(tenant, threadId, { limit: 1_000 });
   return entries.map(({ entry }) => `${entry.runId}:${entry.t === 'message' ? entry.message.role : entry.t}`);

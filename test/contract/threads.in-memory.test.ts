@@ -9,9 +9,9 @@ async function makeWorld(): Promise<ThreadsWorld> {
   return { clock, threads: inMemoryThreads(clock) };
 }
 
-threadsContract('Memory', makeWorld);
+threadsContract('In memory', makeWorld);
 
-test('of more than 1,000 threads those make room that nobody holds, the longest unchanged first', async () => {
+test('of more than 1,000 threads free ones make room, the longest unchanged first', async () => {
   const { clock, threads } = await makeWorld();
   for (let i = 0; i < 1_003; i++) {
     await threads.enter(aRun(`r${i}`, `t${i}`));

@@ -5,12 +5,12 @@ import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
 import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { redisThreadsWorld, type RedisThreadsWorld } from './threads-redis-world.ts';
-import { answers, aRun, asks, enter, hold, summary, tenant, type ThreadsWorld } from './threads-world.ts';
+import { answers, aRun, asks, enter, acquire, summary, tenant, type ThreadsWorld } from './threads-world.ts';
 import { rounds } from '../support/lane.ts';
 
 threadsContract('Redis', () => redisThreadsWorld());
 
-test('Redis and memory answer alike, whatever is done in whatever order', async () => {
+test('Redis and the in-memory form answer alike, whatever is done in whatever order', async () => {
   const random = seeded();
   const redis = await redisThreadsWorld();
   const memory: ThreadsWorld = { clock: redis.clock, threads: inMemoryThreads(redis.clock) };
@@ -65,9 +65,9 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
   }
 });
 
-test('nothing of a thread expires but the memory of who left it', async () => {
+test('nothing of a thread expires but the list of runs that left it', async () => {
   const { redis, keys, ...world } = await redisThreadsWorld();
-  await world.threads.append(await hold(world, 'a'), 'op', [asks('a', 'hi')]);
+  await world.threads.append(await acquire(world, 'a'), 'op', [asks('a', 'hi')]);
   await enter(world, 'b');
   await world.threads.leave(tenant, 't1', 'c');
   const ttls = await Promise.all(
@@ -87,14 +87,14 @@ test('of the runs that left a thread the last 1,000 are known', async () => {
 
 test('an entry of a later version is refused by name, and so is one that cannot be read', async () => {
   const { redis, keys, ...world } = await redisThreadsWorld();
-  await hold(world, 'a');
+  await acquire(world, 'a');
   await redis.xadd(keys.thread(tenant, 't1', 'log'), '1-0', 'e', '{"v":2,"t":"message"}');
   await expect(world.threads.context(tenant, 't1')).rejects.toMatchObject({
     code: 'run_state_version_unsupported',
     message: 'entry 1 of thread t1 has version 2',
   });
   await redis.xadd(keys.thread(tenant, 't2', 'log'), '1-0', 'e', '{"v":1,"t":"song"}');
-  await hold(world, 'a', 't2');
+  await acquire(world, 'a', 't2');
   await expect(world.threads.read(tenant, 't2', { limit: 1 })).rejects.toMatchObject({ code: 'run_state_malformed' });
   await redis.hset(keys.thread(tenant, 't2', 'manifest'), 'v', '2');
   await expect(world.threads.get(tenant, 't2')).rejects.toMatchObject({ code: 'run_state_version_unsupported' });
@@ -127,7 +127,7 @@ function overtaken(
   return redisThreads({ redis: late, keys, clock, cluster: false }, async () => {});
 }
 
-test('a thread that nobody holds leaves the list of held ones, unless somebody enters it meanwhile', async () => {
+test('a free thread leaves the list of entered ones, unless a run enters it meanwhile', async () => {
   const world = await redisThreadsWorld();
   const { redis, keys, clock, threads } = world;
   await threads.enter(aRun('a'));
@@ -145,19 +145,19 @@ test('a thread that nobody holds leaves the list of held ones, unless somebody e
   expect(await redis.exists(keys.threadsEntered, keys.threadChecks)).toBe(0);
 });
 
-test('a thread that is made anew while it is deleted stays listed', async () => {
+test('a thread that is made again while it is deleted stays listed', async () => {
   const world = await redisThreadsWorld();
-  await hold(world, 'a');
+  await acquire(world, 'a');
   await world.threads.leave(tenant, 't1', 'a');
   await overtaken(world, 'zrem', () => world.threads.enter(aRun('b'))).remove(tenant, 't1');
   expect((await world.threads.list(tenant, { limit: 5 })).threads).toMatchObject([{ threadId: 't1', lockOwner: 'b' }]);
 });
 
-test('what the last summary stands for is not even read', async () => {
+test('entries before the last summary are not even read', async () => {
   const { redis, keys, ...world } = await redisThreadsWorld();
-  const held = await hold(world, 'a');
+  const lock = await acquire(world, 'a');
   await redis.xadd(keys.thread(tenant, 't1', 'log'), '1-0', 'e', 'unreadable');
   await redis.hset(keys.thread(tenant, 't1', 'manifest'), 'seq', 1);
-  await world.threads.append(held, 'op', [summary('a', 'S', 1), answers('a', 'yes')]);
+  await world.threads.append(lock, 'op', [summary('a', 'S', 1), answers('a', 'yes')]);
   expect((await world.threads.context(tenant, 't1')).messages.map(({ seq }) => seq)).toEqual([3]);
 });

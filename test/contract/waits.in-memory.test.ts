@@ -32,5 +32,5 @@ async function makeWorld(): Promise<DecisionsWorld> {
   };
 }
 
-waitsContract('Memory', makeWorld);
-decisionsContract('Memory', makeWorld);
+waitsContract('In memory', makeWorld);
+decisionsContract('In memory', makeWorld);

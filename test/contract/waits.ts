@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
 import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { Waits } from '../../src/shared/state/run/waits/waits.ts';
-import { aCommit, aRecord, aTerminalCommit, opened } from './run-fixtures.ts';
+import { aCommit, aRecord, aTerminalCommit, agentStarted } from './run-fixtures.ts';
 import { claim, claimed, seeded, types, type StoreWorld } from './store-world.ts';
 
 export interface WaitsWorld extends StoreWorld {
@@ -22,7 +22,7 @@ async function suspended(world: WaitsWorld, changes: Parameters<typeof seeded>[1
   const segment = changes.segment ?? 0;
   const { owner, seq } = await claimed(world, runId, { segment, queue: changes.queue ?? 'runs' });
   const patch = { status: 'suspended', pending } as const;
-  const entries: JournalEntry[] = [opened('m'), { v: 1, t: 'suspended', seq: 1, reason: 'budget', at }];
+  const entries: JournalEntry[] = [agentStarted('m'), { v: 1, t: 'suspended', seq: 1, reason: 'budget', at }];
   await world.runs.commit({ runId, owner }, aCommit(seq, { entries, patch, release: 'suspended' }));
   return runId;
 }
@@ -118,7 +118,7 @@ export function waitsContract(name: string, makeWorld: () => Promise<WaitsWorld>
       expect(await world.waits.due(10)).toEqual([]);
     });
 
-    test('a run that was due and that nobody woke is due again, until somebody does', async () => {
+    test('a run that was due and was not resumed is due again, until it is', async () => {
       const world = await makeWorld();
       const runId = await seeded(world);
       const { owner, seq } = await claimed(world, runId);
@@ -159,7 +159,7 @@ export function waitsContract(name: string, makeWorld: () => Promise<WaitsWorld>
       expect(await world.waits.due(10)).toEqual([]);
     });
 
-    test('a run that nobody decided about has an entry without a decision', async () => {
+    test('a run without a decision has an entry without one', async () => {
       const world = await makeWorld();
       const runId = await suspended(world);
       await world.waits.resume(runId, { summary: 'its time has come' });

@@ -11,7 +11,7 @@ import { startTwoMasters } from '../../support/two-masters.ts';
 /** Where `mr:lifecycle` is. */
 const slot = 9_539;
 
-test('runs are accepted and cancelled while the node of the lifecycle stream is away, and their events are told afterwards', async () => {
+test('runs are accepted and cancelled while the node of the lifecycle stream is away, and their events are published afterwards', async () => {
   const [large, small] = await startTwoMasters([slot, slot]);
   const keys = keysFor('mr');
   expect(await small.redis.call('CLUSTER', 'KEYSLOT', keys.lifecycle)).toBe(slot);
@@ -32,17 +32,17 @@ test('runs are accepted and cancelled while the node of the lifecycle stream is 
   await until('writes go through again', async () => (await mill.writeProblem()) === undefined);
 
   const { runId: last } = await mill.enqueue(request);
-  const told = async () => {
+  const published = async () => {
     const entries = await redis.xrange(keys.lifecycle, '-', '+');
     return new Set(entries.map(([, [, json = '']]) => parseEvent(json)).map(({ runId, type }) => `${runId} ${type}`));
   };
   const supervision = redisSupervision(runKeySpace(redis, keys, true));
-  await until('all is told', async () => {
+  await until('all is published', async () => {
     for (const { runId } of [early, late]) await redis.zadd(keys.checks, 0, runId);
     await supervision.dueRuns(10);
-    return (await told()).size === 4;
+    return (await published()).size === 4;
   });
-  expect(await told()).toEqual(
+  expect(await published()).toEqual(
     new Set([
       `${early.runId} run.queued`,
       `${early.runId} run.cancelled`,

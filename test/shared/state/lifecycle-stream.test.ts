@@ -15,18 +15,18 @@ import { claimed } from '../../contract/store-world.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
 import { runKeySpace } from '../../support/run-key-space.ts';
 
-/** Processes that hold to the rules of a Cluster: no script touches two runs, nor the stream of all of them. */
+/** Processes that keep the rules of a Cluster: no script touches two runs, nor the stream of all of them. */
 async function fleet() {
   const redis = await testRedis();
   const keys = keysFor(testPrefix());
-  const told = async () => {
+  const published = async () => {
     const entries = await redis.xrange(keys.lifecycle, '-', '+');
     return entries.map(([, [, json = '']]) => parseEvent(json)).map((event) => `${event.sequenceNumber} ${event.type}`);
   };
   return {
     redis,
     keys,
-    told,
+    published,
     process: () => runKeySpace(redis, keys, true),
     /** Another type at its key: every XADD is refused. */
     breakStream: () => redis.set(keys.lifecycle, 'x'),
@@ -40,8 +40,8 @@ async function created(space: RunKeySpace): Promise<string> {
   return run.runId;
 }
 
-test('a lifecycle event that its stream did not take is told later, before the next one of its run', async () => {
-  const { redis, keys, told, process, breakStream, repairStream } = await fleet();
+test('a lifecycle event that its stream did not take is published later, before the next one of its run', async () => {
+  const { redis, keys, published, process, breakStream, repairStream } = await fleet();
   await breakStream();
   const runId = await created(process());
   expect(await redis.xlen(keys.unpublished(runId))).toBe(1);
@@ -49,13 +49,13 @@ test('a lifecycle event that its stream did not take is told later, before the n
   await repairStream();
   const worker = { ...process(), clock: systemClock, log: silentLog };
   await claimed({ runs: redisRuns(worker) }, runId);
-  await until('both are told', async () => (await told()).length === 2);
-  expect(await told()).toEqual(['1 run.queued', '3 run.started']);
+  await until('both are published', async () => (await published()).length === 2);
+  expect(await published()).toEqual(['1 run.queued', '3 run.started']);
   await until('nothing is left behind', async () => (await redis.exists(keys.unpublished(runId))) === 0);
 });
 
-test('the end of a run that its stream did not take is told by whoever looks after open runs', async () => {
-  const { redis, keys, told, process, breakStream, repairStream } = await fleet();
+test('the reconciler publishes the end of a run that its stream did not take', async () => {
+  const { redis, keys, published, process, breakStream, repairStream } = await fleet();
   const space = process();
   const runId = await created(space);
   await breakStream();
@@ -79,10 +79,10 @@ test('the end of a run that its stream did not take is told by whoever looks aft
   await repairStream();
   expect(await due()).toBe(false);
   expect(await redis.zscore(keys.checks, runId)).toBeNull();
-  expect(await told()).toEqual(['2 run.cancelled']);
+  expect(await published()).toEqual(['2 run.cancelled']);
 });
 
-test('a process that tells of one run many times at once tells each event once, and all in order', async () => {
+test('a process that publishes for one run many times at once publishes each event once, and all in order', async () => {
   const { redis, keys, process } = await fleet();
   const space = process();
   const event = (number: number) => `{"v":1,"sequenceNumber":${number},"type":"run.queued"}`;

@@ -5,7 +5,7 @@ import { WriteProbe, type WriteProblem } from '../../../src/shared/state/write-p
 import { until } from '../../support/redis.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';
 
-test('each master of a Cluster is written to: one that is full or away is told of, until it is well again', async () => {
+test('each master of a Cluster is written to: one that is full or away is reported, until it is well again', async () => {
   const [large, small] = await startTwoMasters([16_375, 16_383]);
   const redis = connect(`redis+cluster://127.0.0.1:${large.port}`, 'command', () => {});
   onTestFinished(() => redis.disconnect());
@@ -23,7 +23,7 @@ test('each master of a Cluster is written to: one that is full or away is told o
   expect(await look()).toBeUndefined();
 
   await small.server.stop('SIGKILL');
-  const away = await until('the missing node is told of', look);
+  const away = await until('the missing node is reported', look);
   expect(away.reason).toMatch(/^1 of the 2 masters of the Cluster/);
   await small.restart();
   await until('writes go through again', async () => (await look()) === undefined);

@@ -14,7 +14,7 @@ import { redisWorld } from '../../../contract/redis-world.ts';
 const farMs = 1e15;
 const request = { agent: 'support', input: 'hi', thread: 't' };
 
-/** A run in a thread, of which nobody knows a reason to look at either for a very long time. */
+/** A run in a thread, both of which are not due to be checked for a very long time. */
 async function parked(changes: Partial<RunRecord>) {
   const world = await redisWorld();
   const { redis, keys, options: space } = world;

@@ -11,7 +11,7 @@ import {
   aTerminalCommit,
   complete,
   delta,
-  opened,
+  agentStarted,
   opening,
   recovering,
 } from '../../../contract/run-fixtures.ts';
@@ -63,7 +63,7 @@ test.each(refusals)(
       () => runs.commit({ runId, owner }, last),
       () => runs.claim(claim, opening(other), recovering(other)),
     ];
-    const middle = aCommit(5, { entries: [opened('m')], events: [complete(runId, 'ab')], patch: { steps: 3 } });
+    const middle = aCommit(5, { entries: [agentStarted('m')], events: [complete(runId, 'ab')], patch: { steps: 3 } });
     const last = aTerminalCommit(runId, 6);
     const before = [await stored(world, runId), await stored(world, other)];
 
@@ -129,7 +129,10 @@ test('a commit costs one read beside its writes, and a claim two', async () => {
   const world = await redisWorld(server.url);
   const run = async (runId: string) => {
     const { owner } = await claimed(world, runId);
-    await world.runs.commit({ runId, owner }, aCommit(3, { entries: [opened('m')], events: [complete(runId, 'x')] }));
+    await world.runs.commit(
+      { runId, owner },
+      aCommit(3, { entries: [agentStarted('m')], events: [complete(runId, 'x')] }),
+    );
   };
   await run(await seeded(world));
   const runId = await seeded(world);

@@ -12,7 +12,7 @@ import {
   aTerminalCommit,
   complete,
   delta,
-  opened,
+  agentStarted,
   opening,
   recovering,
 } from '../../../contract/run-fixtures.ts';
@@ -22,7 +22,7 @@ import { testRedis, until } from '../../../support/redis.ts';
 async function ended(world: RedisWorld, request: { executionId?: string; input?: string }): Promise<string> {
   const runId = await seeded(world, { request: { agent: 'support', input: 'hi', ...request } });
   const { owner } = await claimed(world, runId);
-  const commit = aTerminalCommit(runId, 3, { entries: [opened('m')] });
+  const commit = aTerminalCommit(runId, 3, { entries: [agentStarted('m')] });
   expect(await world.runs.commit({ runId, owner }, commit)).toMatchObject({ kind: 'ok' });
   return runId;
 }
@@ -73,7 +73,7 @@ test('an ended run leaves the sets of open runs and of cancel requests', async (
   await until('the run to leave the cancel set', async () => !(await world.redis.sismember(world.keys.cancels, runId)));
 });
 
-test('a commit stands although the run cannot be taken out of the open set, and the log tells without content', async () => {
+test('a commit counts although the run cannot be taken out of the open set, and the log has no content', async () => {
   const lines: string[] = [];
   const world = await redisWorld(undefined, { log: logTo(lines) });
   const runId = await seeded(world);
@@ -87,16 +87,16 @@ test('a commit stands although the run cannot be taken out of the open set, and 
 
 test('lifecycle events reach their stream and deltas stay out of the firehose', async () => {
   const world = await redisWorld();
-  const heard: RunEvent[] = [];
+  const received: RunEvent[] = [];
   const subscriber = await testRedis('subscribe');
-  subscriber.on('message', (_: string, text: string) => heard.push(...(JSON.parse(text) as RunEvent[])));
+  subscriber.on('message', (_: string, text: string) => received.push(...(JSON.parse(text) as RunEvent[])));
   await subscriber.subscribe(world.keys.firehose);
   const runId = await seeded(world);
   const { owner } = await claimed(world, runId);
   await world.runs.flush({ runId, owner }, 3, [delta(runId, 'a'), complete(runId, 'a')]);
   await world.runs.commit({ runId, owner }, aTerminalCommit(runId, 5));
-  await until('the terminal event', () => heard.some((event) => event.type === 'run.completed'));
-  expect(heard.map((event) => event.type)).toEqual([
+  await until('the terminal event', () => received.some((event) => event.type === 'run.completed'));
+  expect(received.map((event) => event.type)).toEqual([
     'execution.started',
     'run.started',
     'text.complete',
@@ -130,7 +130,7 @@ test('a writer that wakes up after the log has expired does not bring it back', 
   expect(await world.redis.exists(world.keys.events(runId))).toBe(0);
 });
 
-test('a run that somebody else ended takes no more commits, even from the owner it still names', async () => {
+test('a run that ended without its worker takes no more commits, even from the owner it still names', async () => {
   const world = await redisWorld();
   const runId = await seeded(world);
   const { owner } = await claimed(world, runId);
@@ -252,7 +252,7 @@ test('a claim, a commit and a flush whose replies are lost each take effect once
   });
   const flush = await lost(() => lossy.flush({ runId, owner }, 3, [delta(runId, 'a'), delta(runId, 'b')]));
   expect(flush).toEqual({ kind: 'ok', seq: 5 });
-  const commit = aCommit(5, { entries: [opened('m')], events: [complete(runId, 'ab')] });
+  const commit = aCommit(5, { entries: [agentStarted('m')], events: [complete(runId, 'ab')] });
   expect(await lost(() => lossy.commit({ runId, owner }, commit))).toEqual({ kind: 'ok', seq: 6 });
   expect(await lost(() => lossy.commit({ runId, owner }, aTerminalCommit(runId, 6)))).toEqual({ kind: 'ok', seq: 7 });
 

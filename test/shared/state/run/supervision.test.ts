@@ -4,7 +4,7 @@ import { redisSupervision } from '../../../../src/shared/state/run/supervision.t
 import { testPrefix, testRedis } from '../../../support/redis.ts';
 import { runKeySpace } from '../../../support/run-key-space.ts';
 
-test('a run whose watch cannot be told is not to blame', async () => {
+test('a run whose watch cannot be reported is not to blame', async () => {
   const redis = await testRedis();
   const supervision = redisSupervision(runKeySpace(redis, keysFor(testPrefix())));
   redis.disconnect();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
 import { redisThreadsWorld } from '../../../contract/threads-redis-world.ts';
-import { answers, aRun, asks, enter, hold, tenant } from '../../../contract/threads-world.ts';
+import { answers, aRun, asks, enter, acquire, tenant } from '../../../contract/threads-world.ts';
 import { testRedis } from '../../../support/redis.ts';
 
 /** A Redis of its own: these tests change its configuration. */
@@ -28,10 +28,10 @@ test.each([
 ] as const)('a Redis that %s changes nothing of a thread, and the same calls succeed later', async (_, config) => {
   const { redis, keys, ...world } = await redisThreadsWorld(server.url);
   const { threads } = world;
-  const held = await hold(world, 'a');
-  await threads.append(held, 'op1', [asks('a', 'hi')]);
+  const lock = await acquire(world, 'a');
+  await threads.append(lock, 'op1', [asks('a', 'hi')]);
   await enter(world, 'b', 'rollback');
-  const other = await hold(world, 'x', 't2');
+  const other = await acquire(world, 'x', 't2');
   const stored = async () => {
     const names = (await redis.keys(keys.thread(tenant, '*', 'manifest').replace('manifest', '*'))).toSorted();
     return await Promise.all(names.map(async (name) => [name, await redis.dumpBuffer(name)]));
@@ -42,7 +42,7 @@ test.each([
     () => enter(world, 'd', 'queue', 'new'),
     () => threads.acquire(aRun('a')),
     () => threads.append(other, 'op2', [asks('x', 'hi'), answers('x', 'yes')], { title: 'T' }),
-    () => threads.append(held, 'op3', [answers('a', 'yes')]),
+    () => threads.append(lock, 'op3', [answers('a', 'yes')]),
     () => threads.suspend(other),
     () => threads.update(tenant, 't2', { title: 'U' }),
     () => threads.leave(tenant, 't1', 'b'),

@@ -21,7 +21,7 @@ async function makeChannel(url?: string) {
   onTestFinished(() => control[Symbol.asyncDispose]());
   await control.start();
   const publisher = await testRedis();
-  const heard: [string, CancelRequest][] = [];
+  const received: [string, CancelRequest][] = [];
   const publish = (message: unknown) =>
     publisher.publish(channel, typeof message === 'string' ? message : JSON.stringify(message));
   return {
@@ -30,25 +30,25 @@ async function makeChannel(url?: string) {
     publisher,
     channel,
     lines,
-    heard,
+    received,
     publish,
-    hear: (runId: string, asked: CancelRequest) => void heard.push([runId, asked]),
+    listener: (runId: string, asked: CancelRequest) => void received.push([runId, asked]),
   };
 }
 
 const message = (runId: string) => ({ v: 1, runId, op: 'cancel', cancel });
 
 test('a cancel reaches every listener, until it is disposed', async () => {
-  const { control, publish, heard, hear } = await makeChannel();
+  const { control, publish, received, listener } = await makeChannel();
   const [first, second] = [newRunId(1), newRunId(2)];
-  const registration = control.onCancel(hear);
-  control.onCancel(hear);
+  const registration = control.onCancel(listener);
+  control.onCancel(listener);
   await publish(message(first));
-  await until('both listeners', () => heard.length === 2);
+  await until('both listeners', () => received.length === 2);
   registration[Symbol.dispose]();
   await publish(message(second));
-  await until('the second message', () => heard.length === 3);
-  expect(heard).toEqual([
+  await until('the second message', () => received.length === 3);
+  expect(received).toEqual([
     [first, cancel],
     [first, cancel],
     [second, cancel],
@@ -56,14 +56,14 @@ test('a cancel reaches every listener, until it is disposed', async () => {
 });
 
 test('what is not a control message is ignored with a log line that does not repeat it', async () => {
-  const { control, publish, heard, hear, lines } = await makeChannel();
-  control.onCancel(hear);
+  const { control, publish, received, listener, lines } = await makeChannel();
+  control.onCancel(listener);
   const runId = newRunId(1);
   for (const junk of ['secret{', '[]', { ...message(runId), v: 2 }, { ...message(runId), op: 'steer' }])
     await publish(junk);
   await publish(message(runId));
-  await until('the real message', () => heard.length > 0);
-  expect(heard).toEqual([[runId, cancel]]);
+  await until('the real message', () => received.length > 0);
+  expect(received).toEqual([[runId, cancel]]);
   expect(lines.map((line) => [line['level'], line['msg']])).toEqual(
     Array.from({ length: 4 }, () => ['warn', 'control message ignored']),
   );
@@ -71,37 +71,37 @@ test('what is not a control message is ignored with a log line that does not rep
 });
 
 test('messages of other channels on the same connection are not for it', async () => {
-  const { control, subscriber, publisher, channel, publish, heard, hear, lines } = await makeChannel();
-  control.onCancel(hear);
+  const { control, subscriber, publisher, channel, publish, received, listener, lines } = await makeChannel();
+  control.onCancel(listener);
   await subscriber.subscribe(`${channel}:other`);
   await publisher.publish(`${channel}:other`, JSON.stringify(message(newRunId(1))));
   const own = newRunId(2);
   await publish(message(own));
-  await until('its own message', () => heard.length > 0);
-  expect(heard).toEqual([[own, cancel]]);
+  await until('its own message', () => received.length > 0);
+  expect(received).toEqual([[own, cancel]]);
   expect(lines).toEqual([]);
 });
 
-test('a listener that throws is logged and keeps nobody else from hearing', async () => {
-  const { control, publish, heard, hear, lines } = await makeChannel();
+test('a listener that throws is logged and the others are called', async () => {
+  const { control, publish, received, listener, lines } = await makeChannel();
   control.onCancel(() => {
     throw new Error('broken');
   });
-  control.onCancel(hear);
+  control.onCancel(listener);
   await publish(message(newRunId(1)));
-  await until('the good listener', () => heard.length > 0);
+  await until('the good listener', () => received.length > 0);
   expect(lines.map((line) => line['msg'])).toEqual(['listener failed']);
 });
 
-test('after its end the channel hears nothing and leaves the connection to its owner', async () => {
-  const { control, subscriber, publisher, channel, publish, heard, hear } = await makeChannel();
-  control.onCancel(hear);
+test('after its end the channel receives nothing and leaves the connection to its owner', async () => {
+  const { control, subscriber, publisher, channel, publish, received, listener } = await makeChannel();
+  control.onCancel(listener);
   await control[Symbol.asyncDispose]();
   expect(await publisher.pubsub('NUMSUB', channel)).toEqual([channel, 0]);
   expect(await publish(message(newRunId(1)))).toBe(0);
   expect(subscriber.status).toBe('ready');
   expect(subscriber.listenerCount('message')).toBe(0);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 test('the end of a channel does not wait for a Redis that is silent or gone', async () => {

@@ -133,7 +133,7 @@ test('arguments need one call that they are for', async () => {
   expect((await single.approve({ updatedArgs: { a: 1 } })).run.decisions).toMatchObject([{ edited: true }]);
 });
 
-test('money and calls are decided in one request, and leave the line for money', async () => {
+test('money and calls are decided in one request, and the run leaves the wait queue for money', async () => {
   const world = await clientWorld();
   const { redis, keys } = world;
   const run = await suspendedRun(world, [transfer, money]);
@@ -243,7 +243,7 @@ test('decisions are kept as long as the record of the run, however it ends', asy
   expect((await ended.get()).decisions).toHaveLength(2);
 });
 
-test('a run that is driven again keeps its decisions for good', async () => {
+test('a run that is redriven keeps its decisions for good', async () => {
   const world = await clientWorld();
   const { redis, keys, mill } = world;
   const run = await suspendedRun(world, [transfer, second]);

@@ -73,7 +73,7 @@ test.each([
   expect(await world.decide(runId, grant('c2'))).toEqual({ kind: 'recorded' });
   expect(await world.decide(runId, grant('c1'))).toMatchObject({ kind: 'resumed' });
 
-  // The run works on it; another decision meets a full Redis.
+  // The run is running; another decision meets a full Redis.
   const working = await stored(world, runId);
   await world.redis.config('SET', setting, '1');
   await expect(world.decide(runId, grant('c3'))).rejects.toThrow(/OOM|NOREPLICAS/);
@@ -87,7 +87,7 @@ test('a run is listed for the people of its tenant before it waits for them, and
   const { owner, seq } = await claimed(world, runId);
   const patch = { status: 'suspended', pending: [ask('c1')] } as const;
   const commit = aCommit(seq, { patch, release: 'suspended' });
-  expect(await runs.commit({ runId, owner: 'somebody else' }, commit)).toEqual({ kind: 'fenced' });
+  expect(await runs.commit({ runId, owner: 'another owner' }, commit)).toEqual({ kind: 'fenced' });
   expect(await redis.zcard(keys.asking('acme'))).toBe(1);
   await runs.commit({ runId, owner }, commit);
   expect(await redis.zrange(keys.asking('acme'), '0', '-1', 'WITHSCORES')).toEqual([
