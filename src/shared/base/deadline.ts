@@ -15,18 +15,18 @@ export async function orLate<T, L>(
   late: () => L,
   { clock = systemClock, signal }: Race = {},
 ): Promise<T | Awaited<L>> {
-  const over = new AbortController();
-  const onAbort = () => over.abort(signal?.reason);
+  const ended = new AbortController();
+  const onAbort = () => ended.abort(signal?.reason);
   if (signal?.aborted) onAbort();
   signal?.addEventListener('abort', onAbort, { once: true });
-  const elapsed = clock.sleep(ms, over.signal).then(late);
-  // Where the work is first, nobody hears that the sleep was ended.
+  const elapsed = clock.sleep(ms, ended.signal).then(late);
+  // When the work is first, the rejection of the ended sleep is of no interest.
   elapsed.catch(() => {});
   try {
     return await Promise.race([work, elapsed]);
   } finally {
     signal?.removeEventListener('abort', onAbort);
-    over.abort();
+    ended.abort();
   }
 }
 
@@ -43,7 +43,7 @@ export async function unlessAborted<T>(work: T | Promise<T>, signal: AbortSignal
   }
 }
 
-/** How long code that was told to stop may still answer, in milliseconds. Afterwards it is abandoned. */
+/** How long code may still answer after it was asked to stop, in milliseconds. Afterwards it is abandoned. */
 export const graceMs = 50;
 
 /** How a piece of foreign code ended. `timeout` and `aborted`: it did not answer, or answered to the stop with an error. */

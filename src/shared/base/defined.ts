@@ -4,8 +4,8 @@ type Defined<T> = { [K in keyof T as K extends Optional<T> ? never : K]: T[K] } 
 };
 
 /**
- * Without the fields that are undefined. For objects that leave the program as objects (arguments of a caller's functions, what the
- * clients answer): there an absent field and an undefined one are told apart. What becomes JSON does not need it.
+ * Without the fields that are undefined. For objects that leave the process as objects (arguments of a caller's functions, what the
+ * clients answer): there an absent field and an undefined one differ. What becomes JSON does not need it.
  */
 export function defined<const T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>;

@@ -9,7 +9,7 @@ export interface DevRedis extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
-  /** Resolves with how the server ended, whoever ended it. */
+  /** Resolves when the server has ended, with how. */
   readonly ended: Promise<string>;
   /** Ends the server by its pid. With `SIGKILL` nothing is flushed. */
   stop(signal?: NodeJS.Signals): Promise<void>;
@@ -162,7 +162,7 @@ async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<vo
   clearTimeout(force);
 }
 
-/** A TCP port that nobody listens on right now. */
+/** A TCP port on which no process listens right now. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -137,7 +137,7 @@ export const errorTable = {
     when: 'A saved run state has a version this build does not read.',
   },
   mcp_unavailable: { retryable: true, http: 503, scope: 'run', when: 'A required MCP server cannot be reached.' },
-  lock_lost: { retryable: true, http: 503, scope: 'run', when: 'Another worker took the run over.' },
+  lock_lost: { retryable: true, http: 503, scope: 'run', when: 'Another worker has claimed the run.' },
   worker_lost: {
     retryable: true,
     http: 500,
@@ -247,7 +247,7 @@ export const errorTable = {
     retryable: false,
     http: 409,
     scope: 'both',
-    when: 'Another run is at work: on this agent object, or on this thread. A delayed run fails with it.',
+    when: 'Another run of this agent object or of this thread is running. A delayed run fails with it.',
   },
   thread_suspended: {
     retryable: false,
@@ -344,7 +344,7 @@ export function assertNever(value: never): never {
   throw new RunError('internal', `unexpected variant ${jsonText(value)}`);
 }
 
-/** Recovery hints that accompany each kind of tool error in what the model is told. */
+/** Recovery hints that the model gets with each kind of tool error. */
 export const toolErrorHints = {
   approval_denied: 'report_to_user',
   sandbox_violation: 'try_alternative',

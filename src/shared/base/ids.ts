@@ -37,9 +37,9 @@ export function runIdForExecution(tenant: string, executionId: string): string {
   return encode(createHash('sha256').update(`${tenant}\0${executionId}`).digest().subarray(0, 16));
 }
 
-/** The run id of what a run has another one do for it: the same on every worker that comes to this place of the run. */
-export function runIdForChild(parentRunId: string, place: string): string {
-  return encode(createHash('sha256').update(`child\0${parentRunId}\0${place}`).digest().subarray(0, 16));
+/** The run id of a child: the same on every worker that comes to this point of the parent. */
+export function runIdForChild(parentRunId: string, position: string): string {
+  return encode(createHash('sha256').update(`child\0${parentRunId}\0${position}`).digest().subarray(0, 16));
 }
 
 /**

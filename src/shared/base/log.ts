@@ -25,7 +25,7 @@ export function createLog(
   );
 }
 
-/** The log of a program of others, that writes where it does: facts and errors reach it without credentials. */
+/** The log of a caller's own, which decides where it writes: facts and errors reach it without credentials. */
 export function scrubbedLog(log: Log, redactor: Redactor): Log {
   const clean = (value: unknown) => (value instanceof Error ? value : redactor.value(value));
   return log.child(

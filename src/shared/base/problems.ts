@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { RunError } from './errors.ts';
 import { cutText } from './redact.ts';
 
-/** What was wrong at one place of an input. */
+/** What was wrong at one path of an input. */
 interface Problem {
   readonly path: string;
   readonly message: string;
@@ -28,7 +28,7 @@ export function firstProblemOf({ issues: [issue] }: z.ZodError): string {
   return issue ? `${dotted(issue.path) || 'the whole'}: ${issue.code}` : 'no reason';
 }
 
-/** What an error tells of an input that is wrong in thousands of places: enough of them to see what is wrong. */
+/** What an error says about an input with thousands of problems: enough of them to see what is wrong. */
 const maxProblems = 50;
 const maxProblemBytes = 256;
 

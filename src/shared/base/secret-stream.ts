@@ -8,7 +8,7 @@ type Span = [from: number, to: number];
 
 /** Finds texts of three characters and more in longer ones, in one pass however many there are. */
 export class SecretForms {
-  /** One for each number that some text starts with: most characters of a longer text are passed over by it. */
+  /** One for each number that some text starts with: it rules out most characters of a longer text at once. */
   readonly #starts = new Uint8Array(startNumbers);
   readonly #byStart = new Map<number, string[]>();
   readonly #byFirst = new Map<string, string[]>();
@@ -84,7 +84,7 @@ function join(spans: Span[], from: number, to: number): void {
 }
 
 /**
- * A text that comes in pieces, without secrets. What may be the first part of one is held back until more has come, which
+ * A text that comes in pieces, without secrets. What may be the first part of one is kept until more has come, which
  * is never longer than the longest secret.
  */
 export class SecretStream {
@@ -103,7 +103,7 @@ export class SecretStream {
     return this.#take(text, this.#forms().openFrom(text));
   }
 
-  /** What was held back, now that nothing follows. */
+  /** What was kept, now that nothing follows. */
   end(): string {
     return this.#take(this.#rest.text, this.#rest.text.length);
   }

@@ -13,7 +13,7 @@ export type ArtifactStore =
       readonly region?: string;
     };
 
-/** How long kept results stay when nobody removes them, in seconds. */
+/** How long kept results stay unless they are removed, in seconds. */
 export const artifactTtlS = 7 * 86_400;
 
 /** Reads `ARTIFACT_STORE`. Answers a text for what is wrong with it. */

@@ -22,7 +22,7 @@ export function storedCancel(text: string): CancelRequest {
 
 const budgetDecisionForms = 'must be `approve`, `reject`, { topUpUsd } or { topUpMicrocents }';
 
-/** A person's answer to a run that waits for money: go over the cap for this step, give up, or more money for its account. */
+/** A person's answer to a run that waits for money: pass the cap for this step, end the run, or add money for its account. */
 export const budgetDecision = z.union(
   [
     z.enum(['approve', 'reject']),
@@ -47,7 +47,7 @@ const maxArgsChars = 262_144;
 
 const smallEnough = (value: unknown) => jsonText(value).length <= maxArgsChars;
 
-/** A person's word on one call that waits. Granted with `updatedArgs`, the call runs with these in place of the model's. */
+/** A person's decision about one call that waits. Granted with `updatedArgs`, the call runs with these in place of the model's. */
 export const approvalDecision = z
   .strictObject({
     toolCallId: callId,
@@ -134,7 +134,7 @@ export type CallDecision = z.output<typeof callDecision>;
 /** How a run that works for another one has ended. */
 export type ChildEnd = Extract<CallDecision, { kind: 'child' }>;
 
-/** What the user says to a run at work. The same id again is the same message. */
+/** A message of the user to a running run. The same id again is the same message. */
 export const steeringMessage = z.object({ id: z.string(), text: z.string(), at: z.string() });
 export type SteeringMessage = z.output<typeof steeringMessage>;
 

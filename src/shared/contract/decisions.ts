@@ -11,7 +11,7 @@ type Verdict = z.infer<typeof verdict>;
 const vote = z.object({
   by: z.string().optional(),
   verdict,
-  /** Of what exactly was said: people agree who said the same. */
+  /** Of the whole vote: people agree when their votes have the same. */
   fingerprint: z.string(),
   at: z.string(),
   reason: z.string().optional(),
@@ -22,7 +22,7 @@ const vote = z.object({
 type Vote = z.infer<typeof vote>;
 
 /**
- * What is known about one pending call: who said what, and from then on what was decided. Without a verdict more people
+ * What is known about one pending call: each vote, and from then on what was decided. Without a verdict more people
  * are needed. `resumes` counts the resumptions before it was decided.
  */
 export const decisionRecord = z.object({
@@ -52,7 +52,7 @@ export type VoteView = z.infer<typeof voteView>;
 
 /**
  * A decision about a call of a run, as it is shown. `granted` or `answered` says what was decided; without either more
- * people have to agree. `by` is whoever decided: empty when nobody gave a name, or when the time was over. `votes` is there
+ * people have to agree. `by` names the people who decided: empty when none gave a name, or when the time was up. `votes` is there
  * where several people are asked.
  */
 export const decisionView = z.object({

@@ -56,7 +56,7 @@ const args = z.record(z.string(), z.unknown());
 export const finishReason = z.enum(['stop', 'length', 'tool_use', 'content_filter', 'error']);
 export type FinishReason = z.infer<typeof finishReason>;
 
-/** What asked for a compaction: the length of the conversation, a person or program, or a provider that refused the length. */
+/** What asked for a compaction: the length of the conversation, a caller, or a provider that refused the length. */
 export const compactionSource = z.enum(['auto-trigger', 'manual', 'pre-step']);
 export type CompactionSource = z.infer<typeof compactionSource>;
 
@@ -144,7 +144,7 @@ export const eventBodies = {
   'execution.started': z
     .object({})
     .describe(
-      'The run was submitted with an execution id. Told once, before anything else of the run but `run.queued`.',
+      'The run was submitted with an execution id. Emitted once, before anything else of the run but `run.queued`.',
     ),
   'run.started': z
     .object({
@@ -154,7 +154,7 @@ export const eventBodies = {
       resumed: z.boolean().optional(),
     })
     .describe(
-      'A worker holds the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
+      'A worker has the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
     ),
   'run.recovered': z
     .object({ fromCheckpoint: count, previousWorker: z.string().optional() })
@@ -163,7 +163,7 @@ export const eventBodies = {
     ),
   'run.suspended': z
     .object({ reason: suspendReason, pending: z.array(pendingView), expiresAt: z.string().optional() })
-    .describe('The run waits and holds no worker. `pending` lists what for.'),
+    .describe('The run waits and needs no worker. `pending` lists what for.'),
   'run.resumed': z
     .object({ directiveSummary: z.string() })
     .describe('What the run waited for has come; a worker is about to take it.'),
@@ -180,7 +180,7 @@ export const eventBodies = {
       steps: count,
     })
     .describe(
-      'The run has its answer. `degraded`: no model answered, a tool failed, or a person denied a call, and the agent says that this is to be told instead of an answer.',
+      'The run has its answer. `degraded`: no model answered, a tool failed, or a person denied a call, and the agent says that this takes the place of an answer.',
     ),
   'run.failed': z
     .object({
@@ -204,10 +204,12 @@ export const eventBodies = {
     .describe('The run was cancelled. `drained`: the step that was under way was finished first.'),
 
   'agent.start': z.object({}).describe('The turn begins.'),
-  'agent.end': z.object({ output: z.string(), status: z.string() }).describe('The turn is over, with the final text.'),
+  'agent.end': z
+    .object({ output: z.string(), status: z.string() })
+    .describe('The turn has ended, with the final text.'),
   'agent.error': z
     .object({ code: z.string(), message: z.string() })
-    .describe('The turn is over, with an error; `run.failed` follows.'),
+    .describe('The turn has ended, with an error; `run.failed` follows.'),
   'agent.thinking': z.object({}).describe('The first reasoning of a step has arrived.'),
   'step.start': z
     .object({ stepNumber, model: z.string(), modelSource: z.string(), modelReason: z.string().optional() })
@@ -229,7 +231,7 @@ export const eventBodies = {
     .describe('More reasoning, where the provider shows it.'),
   'agent.response': z
     .object({ text: z.string() })
-    .describe('The answer, for whoever delivers it. A run in the background has none: nobody waits for it.'),
+    .describe('The answer, for the part that delivers it. A run in the background has none: no caller waits for it.'),
   'agent.model.fellback': z
     .object({
       from: z.string(),
@@ -248,7 +250,7 @@ export const eventBodies = {
     ),
   'agent.steered': z
     .object({ messageId: z.string(), text: z.string() })
-    .describe('The user said something while the run worked; the next step sees it. A long text is cut.'),
+    .describe('The user wrote a message while the run worked; the next step sees it. A long text is cut.'),
   'policy.decision': z
     .object({
       subject: z.string(),
@@ -260,7 +262,7 @@ export const eventBodies = {
       subagentName: z.string().optional(),
     })
     .describe(
-      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about are not told.',
+      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about have no event.',
     ),
   'llm.call': z
     .object({
@@ -299,7 +301,7 @@ export const eventBodies = {
   'budget.warning': z
     .object({ ...moneyState.shape, thresholdPct: z.number() })
     .describe(
-      'The next model call may pass the cap, and the budget says to go on. Told once per worker that holds the run.',
+      'The next model call may pass the cap, and the budget says to go on. Emitted once per worker that has the run.',
     ),
   'budget.paused': z
     .object({ ...moneyState.shape, gateId: z.string(), scope: budgetScope, accountId: z.string() })
@@ -308,7 +310,7 @@ export const eventBodies = {
     ),
   'usage.recorded': z
     .object({ usage: runUsage, costMicrocents: microcents })
-    .describe('What the whole run has used. Told once, at the end of a run that a worker has held.'),
+    .describe('What the whole run has used. Emitted once, at the end of a run that a worker had.'),
 
   'tool.call.start': z
     .object({ toolCallId: z.string(), toolName: z.string() })
@@ -362,15 +364,15 @@ export const eventBodies = {
       parentToolCallId: z.string().optional(),
       relayed: z.literal(true).optional(),
     })
-    .describe('The call has no result: what the model is told instead.'),
+    .describe('The call has no result: the error that the model gets instead.'),
   'tool.outcome_unknown': z
     .object({ toolCallId: z.string(), toolName: z.string(), key: z.string() })
     .describe('A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.'),
   'tool.approval.requested': approval.describe(
     'A call waits for a person. `mode` `deferred`: it may also be answered with a result. `run.suspended` follows.',
   ),
-  'tool.approval.granted': decision.describe('Somebody granted the call: it runs now. `edited`: with other arguments.'),
-  'tool.approval.denied': decision.describe('Somebody denied the call, or nobody decided in time (`expired`).'),
+  'tool.approval.granted': decision.describe('A person granted the call: it runs now. `edited`: with other arguments.'),
+  'tool.approval.denied': decision.describe('A person denied the call, or none decided in time (`expired`).'),
 
   handoff: z
     .object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() })
@@ -416,7 +418,7 @@ export const eventBodies = {
       source: compactionSource,
     })
     .describe(
-      'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, somebody, or (`pre-step`) a provider that refused the length.',
+      'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, a caller, or (`pre-step`) a provider that refused the length.',
     ),
   'agent.progress.written': z
     .object({ ref: z.string(), sha256: z.string() })
@@ -433,7 +435,7 @@ export const eventBodies = {
       caption: z.string().optional(),
       fileType: z.string(),
     })
-    .describe('A capability sends a file, by its path or by the handle of a result. Whoever listens delivers it.'),
+    .describe('A capability sends a file, by its path or by the handle of a result. A subscriber delivers it.'),
   'capability.note_shared': z
     .object({ title: z.string(), slug: z.string(), message: z.string().optional() })
     .describe('A capability shares a note.'),
@@ -481,7 +483,7 @@ export const eventBodies = {
   'task.act': z
     .object({ outcome: z.unknown() })
     .describe(
-      'An action is over. `costMicrocents` is what it cost beside what `cost.updated` told; a result of more than 32 KiB is `null`.',
+      'An action has ended. `costMicrocents` is what it cost beside what `cost.updated` says; a result of more than 32 KiB is `null`.',
     ),
   'task.step': z
     .object({ record: z.unknown() })
@@ -507,7 +509,7 @@ export type EventType = keyof typeof eventBodies;
 type BodyFields<T extends EventType> =
   (typeof eventBodies)[T]['shape'] extends Record<string, never> ? unknown : z.infer<(typeof eventBodies)[T]>;
 
-/** A fact as the turn core tells it: a type and its body, nothing about the run around it. */
+/** A fact as the turn core emits it: a type and its body, nothing about the run around it. */
 export type EventBody = { [T in EventType]: { type: T } & BodyFields<T> }[EventType];
 
 /** A fact as subscribers receive it. Consumers must ignore types and fields they do not know. */

@@ -12,7 +12,7 @@ import {
 } from './run.ts';
 
 /**
- * A record as far as it can be read, for whoever stops a run, decides about it or starts it again: no part of it that was
+ * A record as far as it can be read, for code that stops a run, decides about it or starts it again: no part of it that was
  * damaged, or that another version wrote, keeps the run from its end. Throws `run_state_version_unsupported`, and
  * `run_state_malformed` where not even the run and its tenant are known.
  */

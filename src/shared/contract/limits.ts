@@ -4,13 +4,13 @@ export interface ProviderLimits {
   readonly tokensPerMinute?: number;
   readonly maxInFlight?: number;
   /**
-   * Over how many milliseconds it counts; a minute unless told. Providers that enforce their limits more closely, for
+   * Over how many milliseconds it counts; a minute unless given. Providers that enforce their limits more closely, for
    * instance per second or per ten seconds, allow in that time the same share of what they allow per minute.
    */
   readonly windowMs?: number;
 }
 
-/** What a provider said about its limits with an answer or a refusal. Times are milliseconds from then. */
+/** What a provider reports about its limits with an answer or a refusal. Times are milliseconds from then. */
 export interface RateLimitReport {
   readonly requests?: RateLimitWindow;
   readonly tokens?: RateLimitWindow;

@@ -147,7 +147,7 @@ export const budgetView = z.object({
   onExceed: budgetOnExceed,
   /** What was paid, plus what calls of unknown outcome may have cost. */
   spentMicrocents: microcents,
-  /** The part of `spentMicrocents` that nobody confirmed: calls that broke off before they reported their usage. */
+  /** The part of `spentMicrocents` that no provider confirmed: calls that broke off before they reported their usage. */
   unconfirmedMicrocents: microcents,
   /** Held for calls that are under way. */
   reservedMicrocents: microcents,

@@ -25,7 +25,7 @@ export function factsOf({
   return defined({ runId, agent: request.agent, tenant, queue, requestId, parentRunId: parent?.runId });
 }
 
-/** What is told of the end of a run that no worker had. */
+/** The events of the end of a run that no worker had. */
 export interface EndFacts {
   readonly status: RunRecord['status'];
   /** Of its error. */

@@ -64,7 +64,7 @@ const metadata = z
   .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
   .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
 
-/** Where a turn stands in its session, and whose turn it is. Turns are counted from 0. */
+/** The position of a turn in its session, and whose turn it is. Turns are counted from 0. */
 export const chatPosition = z.strictObject({
   turnIndex: z.int().min(0),
   userId: z.string().min(1).max(128).optional(),
@@ -75,7 +75,7 @@ export const runRequest = z.strictObject({
   agent: publicId,
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
-  /** What becomes of this run while another one holds its thread. Default `queue`. */
+  /** What becomes of this run while another one has the lock of its thread. Default `queue`. */
   onBusy: z.enum([...onBusy.options, 'steer']).optional(),
   /** Runs of one batch share its budget and are counted together. */
   batch: publicId.optional(),
@@ -87,7 +87,7 @@ export const runRequest = z.strictObject({
   limits: limitsOverride.optional(),
   budget: budget.optional(),
   /**
-   * `limits` and `budget` hold as they are given, also where the agent has smaller ones. Needs the scope `admin`. What the
+   * `limits` and `budget` apply as they are given, also where the agent has smaller ones. Needs the scope `admin`. What the
    * worker and the tenant may use bounds them still.
    */
   raise: z.boolean().optional(),
@@ -109,11 +109,11 @@ export const runRequest = z.strictObject({
   task: publicId.optional(),
   /** For models that make images, sound or video. */
   media: mediaRequest.optional(),
-  /** In place of a turn: several agents are asked at the same time. `agent` is whose budget holds, and who is shown. */
+  /** In place of a turn: several agents are asked at the same time. `agent` is the one whose budget applies, and which is shown. */
   fanOut: fanOutRequest.optional(),
   /** In place of a turn: an agent is asked until its answer is good enough. */
   evaluate: evaluateRequest.optional(),
-  /** In place of a turn: a task over an adapter that workers have. Then nobody has to know `agent`. */
+  /** In place of a turn: a task over an adapter that workers have. Then no worker has to know `agent`. */
   taskRun: taskRequest.optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
@@ -179,7 +179,7 @@ export const maxDepth = 3;
 /** The run that another one works for, and what follows from that. */
 export const lineage = z.object({
   runId,
-  /** 1 for the child of a run that nobody else asked for. */
+  /** 1 for the child of a run that has no parent. */
   depth: z.int().min(1).max(maxDepth),
   /** Which of its events its parents get: all but deltas, the end, or none. */
   expose: z.enum(['all', 'final', 'none']).default('all'),
@@ -202,7 +202,7 @@ export const lineage = z.object({
 export type Lineage = z.output<typeof lineage>;
 
 /**
- * What a run does on its worker, for whoever finds it after a crash.
+ * What a run does on its worker, for the worker that finds it after a crash.
  *
  * - idle: no call of a tool; it may be in a model call
  * - calls: calls of its step run, beside those of other runs
@@ -238,17 +238,17 @@ export const runRecord = z.object({
   lastSequence: z.int().min(0),
   worker: z.string().optional(),
   epoch: z.int().min(0),
-  /** Workers lost in a row while they held it: without a call that finished, or a clean release, in between. */
+  /** Workers lost in a row while they had it: without a call that finished, or a clean release, in between. */
   crashes: z.int().min(0),
   /** How much speaks for it as the one that takes its workers down. Only a redrive sets it back. Absent: nothing. */
   blame: z.int().min(0).optional(),
-  /** What it does on the worker that holds it. Absent: nothing that could be blamed on it alone. */
+  /** What it does on the worker that has it. Absent: nothing that could be blamed on it alone. */
   activity: activity.optional(),
   /** How often its wait was ended, and the epoch at which that happened last. */
   resumes: z.int().min(0).optional(),
   resumedEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
-  /** Its log says so already: it waits for runs below to end, and then ends itself. */
+  /** Its log says so already: it waits for its children to end, and then ends itself. */
   isCancelling: z.boolean().optional(),
   steps: z.int().min(0),
   toolCalls: z.int().min(0).optional(),
@@ -261,7 +261,7 @@ export const runRecord = z.object({
   pending: z.array(pendingItem),
   result: runResult.optional(),
   error: errorInfo.optional(),
-  /** Ids of what the user said while the run worked and its journal has. It outlives the journal. Absent: nothing. */
+  /** Ids of the messages that the user wrote while the run worked and that its journal has. It outlives the journal. Absent: nothing. */
   inboxRead: z.array(z.string()).optional(),
 });
 export type RunRecord = z.infer<typeof runRecord>;

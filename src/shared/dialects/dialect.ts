@@ -1,18 +1,18 @@
 import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../contract/event.ts';
 
-/** An event as another system would have projected it. Always a plain JSON object with a type. */
+/** An event as another system would have emitted it. Always a plain JSON object with a type. */
 export interface DialectEvent {
   readonly type: string;
   readonly [field: string]: unknown;
 }
 
-/** What a dialect tells that the events of a run do not hold. */
+/** What a dialect says beside the events of a run. */
 export interface DialectContext {
   readonly tenant: string;
 }
 
 /**
- * Tells the events of one run in other words: a state machine without a way out. It must see every event of the log, in
+ * Translates the events of one run: a state machine without a way out. It must see every event of the log, in
  * order, each once; the same log always gives the same output.
  */
 export type Projector = (event: RunEvent) => readonly DialectEvent[];

@@ -18,26 +18,26 @@ const dialects = {
   afk: { project: afk, remembers: true },
 } as const satisfies Record<string, { readonly project: Dialect; readonly remembers: boolean }>;
 
-/** The forms in which the events of a run can be projected, beside our own. */
+/** The forms in which the events of a run are to be had, beside our own. */
 export type DialectName = keyof typeof dialects;
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
 /**
- * Where a log has to be read from so that what follows `after` is projected as if it had been read from the beginning. Throws
+ * Where a log has to be read from so that what follows `after` is as if it had been read from the beginning. Throws
  * `validation` for a wrong name.
  */
 export function readFrom(name: DialectName, after: number): number {
   return traitsOf(name).remembers ? 0 : after;
 }
 
-/** Programs in JavaScript may ask for anything. */
+/** Callers in JavaScript may ask for anything. */
 function traitsOf(name: DialectName): (typeof dialects)[DialectName] {
   if (Object.hasOwn(dialects, name)) return dialects[name];
   throw new RunError('validation', `there is no such dialect; there are ${dialectNames.join(', ')}`);
 }
 
 /**
- * Tells the events of one run, given in order and from where `readFrom` says, in a dialect. Answers nothing for events
+ * Translates the events of one run, given in order and from where `readFrom` says, into a dialect. Answers nothing for events
  * up to number `after`, and for types of a newer version. Throws `validation` for a wrong name or number.
  */
 export function createProjector(name: DialectName, context: DialectContext, after = 0): Projector {
@@ -53,7 +53,7 @@ export function createProjector(name: DialectName, context: DialectContext, afte
 }
 
 export interface ProjectOptions extends Partial<DialectContext> {
-  /** Events up to this number are taken note of and not projected. */
+  /** Events up to this number are read and not shown. */
   readonly after?: number;
 }
 

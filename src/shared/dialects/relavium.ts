@@ -14,7 +14,7 @@ import {
   type Dialect,
 } from './dialect.ts';
 
-/** Waits of these kinds are gates: somebody has to decide. */
+/** Waits of these kinds are gates: a person has to decide. */
 const gates: ReadonlySet<string> = new Set(['approval', 'budget', 'user_input', 'unknown_outcome']);
 
 /** Nothing that this dialect has words for. */

@@ -26,7 +26,7 @@ export type EgressReason =
 /** Its message names hosts, and neither paths nor addresses that names resolved to. */
 export class EgressError extends Error {
   readonly reason: EgressReason;
-  /** Whether the request, or its first hop, may have reached somebody who acted on it. */
+  /** Whether the request, or its first hop, may have reached a server that acted on it. */
   readonly mayHaveArrived: boolean;
 
   constructor(

@@ -24,7 +24,7 @@ export function streamingFetch(
     const bound = headers.get('content-type')?.includes('text/event-stream') ? perEvent : perBody;
     const body =
       received.body && (received.body as ReadableStream<Uint8Array>).pipeThrough(bound(maxBytes, url.hostname));
-    // A response of the platform, not of undici: callers tell it by its class.
+    // A response of the platform, not of undici: callers recognise it by its class.
     return new Response(body, { status, statusText, headers });
   };
 }

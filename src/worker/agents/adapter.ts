@@ -13,7 +13,7 @@ import {
   type TaskStep,
 } from '../../shared/contract/orchestration/task.ts';
 
-/** What every function of an adapter is told. All of it is frozen. */
+/** What every function of an adapter gets. All of it is frozen. */
 export interface TaskContext {
   readonly task: TaskSpec;
   readonly knowledge: Readonly<Record<string, unknown>>;
@@ -74,7 +74,7 @@ export interface AgentAdapter<State = unknown, Action = unknown, Result = unknow
   act(context: TaskView<State> & { readonly action: Action }): Result | Promise<Result>;
   /** Asked before each decision. */
   shouldStop?(context: TaskView<State>): StopVerdict | Promise<StopVerdict>;
-  /** Told what is missing before a task is given up as blocked. What it answers is known from then on. */
+  /** Gets what is missing before a task ends as blocked. What it answers is known from then on. */
   onKnowledgeBlocked?(
     context: TaskContext & {
       readonly missing: readonly string[];

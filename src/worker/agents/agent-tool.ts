@@ -57,7 +57,7 @@ export function createAgentTool(
   });
 }
 
-/** Nothing, unless somebody says otherwise. */
+/** Nothing, by default. */
 function secretsFor(input: string, options: AgentToolOptions): readonly string[] {
   const { secretsInheritance = 'inherit-allowlist', inheritSecrets = [], forwardSecrets } = options;
   if (secretsInheritance === 'isolated') return [];

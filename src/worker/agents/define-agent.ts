@@ -53,7 +53,7 @@ export interface DefinedAgent extends Agent {
    * lets more through. What it costs counts in the run that calls. Throws `validation`.
    *
    * @example
-   * defineAgent({ id: 'desk', model: 'gpt-5.2-mini', tools: [billing.toTool({ description: 'Knows all invoices.' })] })
+   * defineAgent({ id: 'reception', model: 'gpt-5.2-mini', tools: [billing.toTool({ description: 'Knows all invoices.' })] })
    */
   toTool(options?: AgentToolOptions): Tool;
 }

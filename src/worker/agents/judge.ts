@@ -6,7 +6,7 @@ import { microcents, usage } from '../../shared/contract/money.ts';
 export const childStatus = z.enum(['completed', 'failed', 'budget_exceeded', 'cancelled']);
 export type ChildStatus = z.infer<typeof childStatus>;
 
-/** How a child ended. `toolCalls` are the calls that its model made; `durationMs` is absent where nobody measured it. */
+/** How a child ended. `toolCalls` are the calls that its model made; `durationMs` is absent where it was not measured. */
 export const childOutcome = z.object({
   status: childStatus,
   output: z.string().optional(),

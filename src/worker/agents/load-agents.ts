@@ -48,7 +48,7 @@ export interface ToolOffer {
   find(name: string, definition: AgentDefinition): Tool | undefined;
   /** Takes what a capability brings. Throws `validation` for a name that is taken. */
   readonly register: (name: string, resolver: CapabilityResolver) => void;
-  /** What is wrong about an agent that only whoever offers them can see. */
+  /** What is wrong about an agent that only the worker that offers it can see. */
   problemsOf(definition: AgentDefinition): readonly string[];
   /** What is odd about it, and yet no error. */
   warningsOf(definition: AgentDefinition, tools: readonly Tool[]): readonly string[];

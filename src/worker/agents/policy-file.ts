@@ -75,7 +75,7 @@ export function policyFor(
 
 /**
  * What is odd about rules and yet no error: an id of the file again at an agent, so that events do not say which of the two
- * decided, and names of tools that nobody has. A name is not looked up where `known` cannot hold all of them.
+ * decided, and names of tools that no agent has. A name is not looked up where `known` cannot hold all of them.
  */
 export function policyWarnings(
   file: PolicyFile,

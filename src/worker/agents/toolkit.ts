@@ -47,7 +47,7 @@ export interface ToolServices {
   readonly capabilities?: CapabilityRegistry;
   /** The folder that an agent's tools may read. */
   readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
-  /** More folders that they are told of. */
+  /** More folders that they see. */
   readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
   readonly policyOf?: (agent: AgentDefinition) => Policy;
   readonly secrets?: ToolRunContext['secrets'];

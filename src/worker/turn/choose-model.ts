@@ -41,7 +41,7 @@ const strength: readonly ModelTier[] = ['smart', 'balanced', 'fast'];
 /**
  * The model of one step: what the program decided for it, else the request's, else the strongest wish of the tools that
  * the step before called (one model of a provider, then smart, balanced, fast), else the node's, else the agent's
- * preference, else the default. A tier that is not mapped is passed over.
+ * preference, else the default. A tier that is not mapped is skipped.
  */
 export function chooseModel(
   base: DefaultModel,

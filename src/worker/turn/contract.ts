@@ -90,7 +90,7 @@ export interface SuspendedWait {
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
   readonly recheckMs?: number;
-  /** Called once the suspension is durable, to stand in line. True: it can go on at once. */
+  /** Called once the suspension is durable, to join a wait queue. True: it can go on at once. */
   readonly joinWaitQueue?: () => Promise<boolean>;
 }
 
@@ -116,9 +116,9 @@ export interface MediaMaking {
   keep(bytes: Uint8Array, mediaType: string): Promise<string>;
 }
 
-/** Has a turn do what may kill the process where that can be told apart from what others do. */
+/** Has a turn do what may kill the process where its part in that can be known. */
 export interface SuspectWork {
-  /** Its calls wait until nobody else is watched, so they must not be announced before. */
+  /** Its calls wait until no other run is watched, so they must not be announced before. */
   readonly calls: boolean;
   run<T>(kind: 'model' | 'calls', work: () => Promise<T>): Promise<T>;
 }
@@ -154,7 +154,7 @@ export interface TurnDeps {
   readonly readInbox?: ((known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>) | undefined;
   /** Have people decided about calls of this run in a way that its journal does not know yet? */
   readonly decisionsCame?: (() => Promise<boolean>) | undefined;
-  /** Is the model known to fail, so that nobody calls it for now? */
+  /** Is the model known to fail, so that it is not called for now? */
   isDown?(provider: string, model: string): boolean;
   /**
    * `drain`: stop once the current step is complete. `hand_over`: stop as soon as nothing would be interrupted; another

@@ -11,7 +11,7 @@ import { outputSummary } from '../tools/execute/result.ts';
 
 const maxErrorChars = 500;
 
-/** Tells what a model call does while it does it, and gathers its attempts, scrubbed, in `attempts`. */
+/** Emits what a model call does while it does it, and gathers its attempts, scrubbed, in `attempts`. */
 export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall {
   const { deps, growing } = turn;
   const relayed = relayer(turn);
@@ -54,7 +54,7 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
   };
 }
 
-/** Tells of an attempt and adds it, scrubbed, to those that the journal does not hold yet. */
+/** Emits an attempt and adds it, scrubbed, to those that the journal does not hold yet. */
 export function takeAttempt(raw: Attempt, turn: Turn, attempts: Attempt[]): void {
   const attempt = scrubbed(raw, turn);
   attempts.push(attempt);
@@ -126,13 +126,13 @@ const maxOpenCalls = 1_000;
 
 type RelayedPart = Extract<LlmPart, { type: 'tool_relayed_call' | 'tool_relayed_result' }>;
 
-/** Tells of the tools that a provider runs itself, like those that run here, and runs none of them. */
+/** Emits the calls of tools that a provider runs itself, like those that run here, and runs none of them. */
 function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
   const open = new Map<string, { readonly name: string; readonly startedMs: number }>();
   return (part) => {
     const toolCallId = part.id;
     if (part.type === 'tool_relayed_call') {
-      // A box that never answers its calls must not fill the memory: beyond the bound calls are not told.
+      // A box that never answers its calls must not fill the memory: beyond the bound calls are not emitted.
       if (open.has(toolCallId) || open.size >= maxOpenCalls) return;
       const args = shownArgs(part.args, deps.redactor);
       open.set(toolCallId, { name: part.name, startedMs: deps.clock.monotonic() });

@@ -9,7 +9,7 @@ export type Output =
   | { readonly kind: 'valid'; readonly value: unknown }
   | { readonly kind: 'invalid'; readonly error: RunError };
 
-/** What is asked of a final answer, and how often the model may mend it. */
+/** What is asked of a final answer, and how often the model may repair it. */
 export interface OutputRule {
   /** JSON Schema. Absent: any text will do. */
   readonly outputSchema?: Readonly<Record<string, unknown>> | undefined;
@@ -19,12 +19,12 @@ export interface OutputRule {
   readonly outputRepairAttempts?: number | undefined;
 }
 
-/** What a provider is told about the wanted shape. */
+/** What a provider gets about the wanted shape. */
 export function responseFormatOf(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { type: 'json_schema', json_schema: { name: 'output', schema } };
 }
 
-/** What is wrong with a final answer, for the model to mend; undefined when nothing is. */
+/** What is wrong with a final answer, for the model to repair; undefined when nothing is. */
 export function problemToRepair(text: string, { outputSchema, outputValidation }: OutputRule): string | undefined {
   if (!outputSchema) return undefined;
   const output = readOutput(text, outputSchema, outputValidation);

@@ -38,7 +38,7 @@ export function buildRequest(
   });
 }
 
-/** Tells a provider that asks which text is authored and which is data. */
+/** Marks, for a provider that asks, which text is authored and which is data. */
 const channels = {
   content_channels: { system: 'trusted_system', tool: 'untrusted_tool_output' },
   tool_output_sanitized: false,

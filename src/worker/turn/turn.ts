@@ -110,7 +110,7 @@ async function listenToUser({ deps, growing }: Turn): Promise<boolean> {
 
 const maxShown = 4_000;
 
-/** Has the model mend its final answer. From here on every worker goes on with the next step. */
+/** Has the model repair its final answer. From here on every worker goes on with the next step. */
 async function sendBack({ deps, growing }: Turn, problem: string): Promise<void> {
   const entry: JournalEntry = { v: 1, t: 'repair', step: growing.state.step, problem };
   growing.add(entry);
@@ -197,7 +197,7 @@ function breakerWait({ spec, deps, growing }: Turn, thrown: unknown): SuspendedW
   return { reason: item.kind, pending: [item], resumeAtMs: now + retryAfterMs };
 }
 
-/** Runs what is open of the current step's calls. The end of the step is told together with its last result. */
+/** Runs what is open of the current step's calls. The end of the step is emitted together with its last result. */
 async function runTools(turn: Turn): Promise<BatchEnd> {
   const { spec, deps, signal, growing } = turn;
   const { state } = growing;

@@ -37,7 +37,7 @@ test.each([
   expect(() => storeOf(text)).toThrow(`ARTIFACT_STORE: ${problem}`);
 });
 
-test('every problem is told at once', () => {
+test('every problem is reported at once', () => {
   const env = { ARTIFACT_STORE: 'disk', ARTIFACT_MAX_BYTES: '100', ARTIFACT_RUN_MAX_BYTES: '99', PORT: 'x' };
   for (const name of ['ARTIFACT_RUN_MAX_BYTES', 'ARTIFACT_STORE', 'PORT'])
     expect(() => parseConfig(env)).toThrow(new RegExp(`^ {2}${name}: `, 'm'));

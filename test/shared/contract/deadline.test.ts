@@ -11,7 +11,7 @@ test('a run has to begin within its time in the queue, counted from the end of i
   expect(nextDeadlineOf({ createdAt, epoch: 1, request: { queueTtlMs: 5_000 } })).toBeUndefined();
 });
 
-test('a run that is driven again has the times that its record names', () => {
+test('a run that is redriven has the times that its record names', () => {
   const request = { queueTtlMs: 5_000, deadlineMs: 60_000 };
   const [startBy, deadlineAt] = [8_000, 9_000].map((ms) => new Date(created + ms).toISOString());
   expect(nextDeadlineOf({ createdAt, epoch: 0, request, startBy, deadlineAt })).toBe(created + 8_000);

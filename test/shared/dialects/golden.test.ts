@@ -16,7 +16,7 @@ function recorded(scenario: string): RunEvent[] {
 }
 
 /** What a reader gets that resumes after a number: the machine is fed from where the dialect says. */
-function told(name: DialectName, events: readonly RunEvent[], after = 0): string[] {
+function projected(name: DialectName, events: readonly RunEvent[], after = 0): string[] {
   const from = readFrom(name, after);
   const project = createProjector(name, context, after);
   return events
@@ -72,7 +72,7 @@ test.each(scenarios)('the log %s is one that a worker could have written', (scen
 
 // After a change that is meant: npx vitest run --project unit test/shared/dialects --update
 test.each(cases)('%s in %s reads as it always did', async (scenario, name) => {
-  const lines = told(name, recorded(scenario));
+  const lines = projected(name, recorded(scenario));
   await expect(lines.map((line) => `${line}\n`).join('')).toMatchFileSnapshot(
     join(folder, `${scenario}.${name}.jsonl`),
   );
@@ -81,8 +81,8 @@ test.each(cases)('%s in %s reads as it always did', async (scenario, name) => {
 test.each(cases)('%s in %s goes on after any number as if it had never broken off', (scenario, name) => {
   const events = recorded(scenario);
   for (const { sequenceNumber: last } of events) {
-    const before = told(name, events.slice(0, last));
-    expect([...before, ...told(name, events, last)]).toEqual(told(name, events));
+    const before = projected(name, events.slice(0, last));
+    expect([...before, ...projected(name, events, last)]).toEqual(projected(name, events));
   }
 });
 
@@ -100,8 +100,8 @@ test('the page says what becomes of which event', () => {
   const table = cells.filter((row) => row.length === head.length && row !== head);
   for (const [column, name] of dialectNames.entries()) {
     const known = mapping(name);
-    const told = [...known].filter(([, types]) => types !== '–').map(([type]) => `\`${type}\``);
-    expect(table.map(([type]) => type)).toEqual(expect.arrayContaining(told));
+    const projected = [...known].filter(([, types]) => types !== '–').map(([type]) => `\`${type}\``);
+    expect(table.map(([type]) => type)).toEqual(expect.arrayContaining(projected));
     for (const row of table) expect([row[0], row[column + 1]]).toEqual([row[0], known.get(row[0]?.slice(1, -1) ?? '')]);
   }
   const remembers = cells.filter(

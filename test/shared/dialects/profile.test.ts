@@ -50,8 +50,8 @@ test.each<[EventProfile | undefined, boolean, readonly string[]]>([
   const options = profile && { profile };
   expect((await all(world.mill.events(runId, options))).map(({ type }) => type)).toEqual(types);
   const query = profile ? `?profile=${profile}` : '';
-  const heard = await all(sse(`${world.url}/v1/runs/${runId}/events${query}`));
-  expect(heard.map(({ type }) => type)).toEqual(types);
+  const seen = await all(sse(`${world.url}/v1/runs/${runId}/events${query}`));
+  expect(seen.map(({ type }) => type)).toEqual(types);
 });
 
 test('a dialect takes note of what it does not show', async () => {

@@ -46,7 +46,7 @@ describe('fallback models', () => {
     ]);
   });
 
-  test('a problem is told under the name that its author wrote', () => {
+  test('a problem is reported under the name that its author wrote', () => {
     expect(problemsOf({ fallback_chain: ['a', ''] })).toEqual([expect.stringMatching(/^fallback_chain\.1: /)]);
     expect(problemsOf({ policy: { fallbackModels: 'a' } })).toEqual([
       expect.stringMatching(/^policy\.fallbackModels: /),

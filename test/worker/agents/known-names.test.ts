@@ -32,7 +32,7 @@ test('a run is counted for its agent, a task for its adapter, and for no name th
   expect(countedAgent({ agent: 'made-up' }, deps)).toBe('other');
 });
 
-test('money is held and counted under names that somebody configured, also in its parts', async () => {
+test('money is reserved and counted under names that an operator configured, also in its parts', async () => {
   const asked: unknown[] = [];
   const ledger = {
     isCapped: () => true,

@@ -59,7 +59,7 @@ test('without a file there are no rules, no commands, and every public domain', 
   expect(hardOf({ urls: ['https://private.example/'] })).toBe('domain_not_allowed');
 });
 
-test('every problem of a file is told at once', () => {
+test('every problem of a file is reported at once', () => {
   const problems = problemsOf(`rules:
   - { ruleId: a, action: forbid }
   - { ruleId: 'b b', action: deny, conditions: {} }

@@ -51,7 +51,7 @@ test('a folder as Kubernetes mounts it is read through its links, without what i
   expect([secrets.get('CRM'), secrets.values()]).toEqual(['value-1', ['value-1']]);
 });
 
-test('every problem is told at once, and none with a value', () => {
+test('every problem is reported at once, and none with a value', () => {
   const folder = folderOf({
     CRM: 'hidden-1',
     EMPTY: '\n',

@@ -60,7 +60,7 @@ describe('who comes first', () => {
 describe('a tier that is not mapped', () => {
   const some = { tiers: { fast: tiers.fast }, tools };
 
-  test('is passed over for the next weaker wish, with the reason', () => {
+  test('is skipped for the next weaker wish, with the reason', () => {
     expect(chooseModel(base('agent'), some, ['slow', 'middle', 'quick'])).toMatchObject({
       model: 'small',
       source: 'tier-map',
@@ -68,7 +68,7 @@ describe('a tier that is not mapped', () => {
     });
   });
 
-  test('is passed over for the preference of the agent, and then for the default', () => {
+  test('is skipped for the preference of the agent, and then for the default', () => {
     expect(chooseModel(base('agent'), { ...some, agent: 'fast' }, ['slow'])).toMatchObject({
       model: 'small',
       source: 'agent-preferred',
@@ -83,7 +83,7 @@ describe('a tier that is not mapped', () => {
   });
 });
 
-test('what the chain is told names a model only where it is another than the plan begins with', () => {
+test('what the chain gets names a model only where it is another than the plan begins with', () => {
   expect(chooseModel(base('agent'), withTiers(), [])).not.toHaveProperty('primary');
   expect(chooseModel(base('agent'), withTiers(), ['slow']).primary).toEqual(tiers.smart);
 });

@@ -40,6 +40,6 @@ test('schemas with the same id do not disturb each other', () => {
   expect(readOutput('"a"', { $id: 'x', type: 'string' }).kind).toBe('valid');
 });
 
-test('a schema that is none is told as such', () => {
+test('a schema that is none is reported as such', () => {
   expect(readOutput('1', { type: 'nonsense' })).toMatchObject({ kind: 'invalid', error: { code: 'validation' } });
 });

@@ -163,7 +163,7 @@ test('attempts of a worker that failed keep counting', async () => {
   expect(resumed.eventsOf('cost.updated').map((event) => event.attemptNumber)).toEqual([3]);
 });
 
-test('an unknown outcome is told to the model, and the same call again is refused in any later step', async () => {
+test('the model gets an unknown outcome, and the same call again is refused in any later step', async () => {
   const { effects, tools } = outside();
   const same = { toolCalls: [{ name: 'pay', args: { n: 'same' } }] };
   const script = bySteps(same, same, { toolCalls: [{ name: 'pay', args: { n: 'other' } }] });
@@ -174,9 +174,9 @@ test('an unknown outcome is told to the model, and the same call again is refuse
   const outcome = await resumed.run();
   expect(effects).toEqual(['R:s3:t0']);
   expect(resumed.eventsOf('tool.outcome_unknown')).toHaveLength(1);
-  const told = outcome.state.messages.filter((message) => message.role === 'tool');
-  expect(told.map((message) => message.isError ?? false)).toEqual([true, true, false]);
-  expect(told[1]?.content).toContain('a person has approved');
+  const results = outcome.state.messages.filter((message) => message.role === 'tool');
+  expect(results.map((message) => message.isError ?? false)).toEqual([true, true, false]);
+  expect(results[1]?.content).toContain('a person has approved');
 });
 
 test.each([

@@ -31,7 +31,7 @@ function provider(answer: Partial<LlmAnswer>, parts: readonly LlmPart[] = []): L
   };
 }
 
-test('a plain answer completes the turn, is told, and is recorded in one write', async () => {
+test('a plain answer completes the turn, is emitted, and is recorded in one write', async () => {
   const turn = makeTurn({ script: () => ({ text: 'It is blue.', usage }) });
   const outcome = await turn.run();
   expect(outcome).toMatchObject({
@@ -183,7 +183,7 @@ test('an answer that was cut off by its length completes and says so', async () 
   expect(await turn.run()).toMatchObject({ status: 'completed', text: 'It is', finishReason: 'length' });
 });
 
-test('an answer without text is marked as empty and tells no text', async () => {
+test('an answer without text is marked as empty and emits no text', async () => {
   const turn = makeTurn({ script: () => ({}) });
   expect(await turn.run()).toMatchObject({ status: 'completed', text: '', emptyResponse: true });
   expect(turn.eventsOf('text.complete')).toEqual([]);
@@ -362,7 +362,7 @@ test('an answer without tokens leaves those before it in force, one of another m
   expect(later.length).toBeGreaterThan(2);
 });
 
-test('tools that a provider runs itself are told and not run, and are no part of the conversation', async () => {
+test('tools that a provider runs itself are emitted and not run, and are no part of the conversation', async () => {
   let ran = 0;
   const relayed = createIterableBackend(async function* () {
     yield { type: 'tool_relayed_call', id: 'b1', name: 'look', args: { at: 'sky', apiKey: 'k' } };
@@ -460,7 +460,7 @@ test('several mistakes in one step are one round of correction', async () => {
   expect(await turn.run()).toMatchObject({ status: 'completed', state: { counters: { corrections: 2 } } });
 });
 
-test('a failing tool is told to the model by default', async () => {
+test('the model gets the error of a failing tool by default', async () => {
   const broken = tool('look', () => Promise.reject(new Error('no sky')));
   const turn = makeTurn({ script: bySteps(callsLook), tools: [broken] });
   expect(await turn.run()).toMatchObject({ status: 'completed', text: 'done', degraded: false });

@@ -92,7 +92,7 @@ describe('when no model answers', () => {
     ['fail', { status: 'failed', error: { code: 'policy_denied', message: 'not today' } }],
     ['degrade', { status: 'completed', degraded: true, text: 'not today' }],
   ] as const)(
-    'a denied call is told, sends nothing, and the policy of the agent is %s',
+    'a denied call is emitted, sends nothing, and the policy of the agent is %s',
     async (llmFailure, expected) => {
       const callPolicy = async () => ({ action: 'deny' as const, reason: 'not today', ruleId: 'r7' });
       const turn = makeTurn({ spec: { llmFailure }, deps: { callPolicy } });
@@ -153,7 +153,7 @@ describe('while the breaker of the only model is open', () => {
   });
 });
 
-test('a stream that broke off is told to be void where the chain makes it again', async () => {
+test('a stream that broke off is marked as void where the chain makes it again', async () => {
   const turn = makeTurn({
     deps: {
       chain: {

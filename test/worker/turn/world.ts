@@ -47,7 +47,7 @@ export interface TurnWorld {
   eventsOf<T extends EventBody['type']>(type: T): Extract<EventBody, { type: T }>[];
 }
 
-/** A turn in memory, with everything it told and recorded. A second world with the same journal is another worker. */
+/** A turn in memory, with everything it emitted and recorded. A second world with the same journal is another worker. */
 export function makeTurn(options: TurnOptions, journal: JournalEntry[] = []): TurnWorld {
   const requests: LlmRequest[] = [];
   const providers = options.providers ?? [createScriptedProvider(options.script ?? (() => ({ text: 'hello' })))];

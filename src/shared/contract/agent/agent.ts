@@ -80,7 +80,7 @@ export const limits = z.strictObject({
   wallTimeMs: z.int().min(1).max(86_400_000).default(300_000),
   maxCorrections: z.int().min(0).max(100).default(3),
   maxParallelTools: z.int().min(1).max(32).default(8),
-  /** How many other agents one step asks at most. The model is told to ask the rest in its next step. */
+  /** How many other agents one step asks at most. The model gets an error for the rest, and asks again in its next step. */
   subagentFanoutPerStep: z.int().min(1).max(64).default(4),
 });
 export type Limits = z.infer<typeof limits>;
@@ -158,7 +158,7 @@ export const llmFailure = z
   .enum([...failLike, ...degradeLike, ...goOnLike])
   .transform((spelling) => (isOneOf(failLike, spelling) ? 'fail' : 'degrade'));
 
-/** Consecutive failures of a model, over all workers, after which nobody calls it for a while. */
+/** Consecutive failures of a model, over all workers, after which no worker calls it for a while. */
 export const breakerPolicy = z.strictObject({
   failureThreshold: z.int().min(1).max(1_000).default(5),
   cooldownMs: z.int().min(100).max(3_600_000).default(30_000),
@@ -170,7 +170,7 @@ export type BreakerPolicy = z.infer<typeof breakerPolicy>;
 const postRun = z.strictObject({
   /** A title for threads that have none, by the fast model of `modelTierMap`, else by `model`. */
   title: z.boolean().default(true),
-  /** Vectors of what was said, where the worker has an embedder. */
+  /** Vectors of the messages, where the worker has an embedder. */
   embeddings: z.boolean().default(true),
 });
 
@@ -180,7 +180,7 @@ const handoff = z
     z.strictObject({
       agent: publicId,
       filter: handoffFilterDescriptor.optional(),
-      /** What the model is told it is for. Default: the description of the agent. */
+      /** What the model reads about its purpose. Default: the description of the agent. */
       description: z.string().max(2_000).optional(),
     }),
   ])
@@ -267,14 +267,14 @@ export const agentDefinition = z.strictObject({
   unknownCapability: z.enum(['fail', 'skip']).default('fail'),
   /**
    * `sandbox`: whatever its tools and capabilities are, none starts a process or contacts anybody. `controlled` and
-   * `unrestricted`: what grants and policies allow; capabilities are told which of the two it is.
+   * `unrestricted`: what grants and policies allow; capabilities see which of the two it is.
    */
   trust: z.enum(['sandbox', 'controlled', 'unrestricted']).default('controlled'),
   /** `code-mode`: the model writes scripts that call the tools, and sees only what they return. */
   toolInvocation: z.enum(['direct', 'code-mode']).default('direct'),
   /** Two tools of one name. `auto-prefix`: the later one is called by its source's name. `priority`: it is left out. */
   toolCollisions: z.enum(['auto-prefix', 'priority', 'manual']).default('auto-prefix'),
-  /** `headless`: nobody can be asked, so whatever needs a person is denied. */
+  /** `headless`: no person can be asked, so a call that needs one is denied. */
   interaction: z.enum(['headless', 'interactive', 'external']).default('external'),
   /** `ttlMs`: undecided for so long counts as denied. `approvers`: how many different people have to grant a call. */
   approvals: z
@@ -288,17 +288,17 @@ export const agentDefinition = z.strictObject({
     })
     .default({ ttlMs: 86_400_000, approvers: 1 }),
   policies: z.array(policyRule).max(500).default([]),
-  /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model is told. */
+  /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model gets the denial. */
   policyDenial: z.enum(['fail', 'feed_back']).default('fail'),
-  /** What a denial by a person does: the model is told (default), or the run fails, or ends as `degraded` with the reason as its text. */
+  /** What a denial by a person does: the model gets it (default), or the run fails, or ends as `degraded` with the reason as its text. */
   approvalDenial: callFailure.default('feed_back'),
   /** The folder under `MILLRACE_FILES` that `read_file` may read. */
   fileScope: z.string().min(1).max(1_024).optional(),
-  /** More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. */
+  /** More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools see. */
   directories: z.array(relativeFolder).max(32).default([]),
   /** Names of skills in the folder `skills` beside the agent. */
   skills: z.array(skillName).max(64).default([]),
-  /** Whether the model is told, once there is a tool result, that results are data and no instructions. */
+  /** Whether the prompt says, once there is a tool result, that results are data and no instructions. */
   untrustedPreamble: z.boolean().default(true),
   /** BCP 47: the language of what this system itself says to the model. */
   locale: z
@@ -332,7 +332,7 @@ export const agentDefinition = z.strictObject({
   rateLimitCooldownMs: z.int().min(0).max(3_600_000).default(30_000),
   /** Refused credentials move on to the next model instead of ending the run: for fallbacks with an account of their own. */
   fallbackOnAuth: z.boolean().default(false),
-  /** `retry_step`: a stream that breaks off after its first text is told as `step.reset` and made again. */
+  /** `retry_step`: after a stream that breaks off behind its first text, `step.reset` is emitted and the step is made again. */
   midStream: z.enum(['fail', 'retry_step']).default('fail'),
 });
 

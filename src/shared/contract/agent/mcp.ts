@@ -13,7 +13,7 @@ const common = {
   connectTimeoutMs: z.int().min(100).max(300_000).default(30_000),
   /** Of one call, unless `toolOptions` says otherwise. */
   timeoutMs: z.int().min(1).max(86_400_000).default(60_000),
-  /** `read` and `idempotent` calls may be repeated after a crash. Default `once`: nobody knows what a server does. */
+  /** `read` and `idempotent` calls may be repeated after a crash. Default `once`: what a server does is not known. */
   effect: z.enum(['read', 'idempotent', 'once']).default('once'),
 };
 

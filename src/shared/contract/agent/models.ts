@@ -5,7 +5,7 @@ const maxModelIdChars = 200;
 const maxCatalogueBytes = 4 * 1024 * 1024;
 const defaultTimeoutMs = 5_000;
 
-/** A model that somebody wants, and who: a blank name is no wish. */
+/** A model that was asked for, and by which field: a blank name asks for none. */
 export interface ModelCandidate<Source extends string> {
   readonly model: string | undefined;
   readonly source: Source;
@@ -157,8 +157,8 @@ export interface ModelCatalogueOptions extends GetModelsOptions {
 }
 
 /**
- * A catalogue with a memory: a copy that is younger than `ttlMs` answers by itself, an older one never does. However
- * many ask at once, one request is under way; a failure is told to all who waited for it and not remembered.
+ * A catalogue that keeps a copy: one that is younger than `ttlMs` answers by itself, an older one never does. However
+ * many ask at once, one request is under way; a failure reaches all callers that waited for it and is not kept.
  */
 export function createModelCatalogue({
   base,

@@ -7,16 +7,16 @@ export type PolicySubject = z.infer<typeof policySubject>;
 /**
  * - allow: it happens, with `updatedToolArgs` over the model's arguments where the rule has them
  * - deny: it does not happen
- * - defer: it waits until somebody outside grants it, denies it, or gives its result
- * - request_approval: it waits until somebody grants or denies it
- * - request_user_input: the rule's reason is asked as a question, and the answer stands in for the call's result
+ * - defer: it waits until a person or system outside grants it, denies it, or gives its result
+ * - request_approval: it waits until a person grants or denies it
+ * - request_user_input: the rule's reason is asked as a question, and the answer becomes the call's result
  */
 export const policyAction = z.enum(['allow', 'deny', 'defer', 'request_approval', 'request_user_input']);
 export type PolicyAction = z.infer<typeof policyAction>;
 
 const fields = z.record(z.string(), z.unknown());
 
-/** Every part that is there has to hold. */
+/** Every part that is there has to match. */
 export const policyCondition = z.strictObject({
   /** The event's name, for instance `tool.execute.start`. */
   eventType: z.string().min(1).optional(),

@@ -8,9 +8,9 @@ const gap = '…';
 const shareOfLine = 4;
 
 /**
- * What was said, in at most `maxChars` UTF-16 units: one line per message, the first line and as many of the last ones as
+ * The messages, in at most `maxChars` UTF-16 units: one line per message, the first line and as many of the last ones as
  * have room. Made of the texts of users and agents and of the names of called tools; results, summaries of them and reasoning are left out,
- * because their labels would be lost in a text. Undefined where nobody said anything. The same messages give the same text.
+ * because their labels would be lost in a text. Undefined where there are no such messages. The same messages give the same text.
  */
 export function extractOf(messages: readonly Message[], maxChars: number): string | undefined {
   const lines = messages.flatMap(lineOf);

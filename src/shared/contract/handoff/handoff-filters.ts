@@ -32,19 +32,19 @@ export interface HandoffFilter {
 export type SensitivityChoice = WithoutKind<SensitivityRule>;
 type WithoutKind<Rule> = Rule extends unknown ? Omit<Rule, 'kind'> : never;
 
-/** The filters that ship. Bad arguments throw `validation`, except where said. */
+/** The filters that ship. Bad arguments throw `validation`, unless a filter says otherwise. */
 export const filters = Object.freeze({
   /** The last `n` messages, and all system messages. Throws a RangeError unless `n` is a whole number from 1. */
   lastN(n: number): HandoffFilter {
     if (!Number.isSafeInteger(n) || n < 1) throw new RangeError(`lastN takes a whole number from 1, not ${n}`);
     return filterFrom({ kind: 'last-n', n });
   },
-  /** What the user said last, alone. */
+  /** The user's last message, alone. */
   lastUser: (): HandoffFilter => filterFrom({ kind: 'last-user' }),
   /** Everything. */
   full: (): HandoffFilter => filterFrom({ kind: 'full' }),
   /**
-   * One user message with an extract of what was said, at most `summaryLength` UTF-16 units (200 to 65,536, default 2,000),
+   * One user message with an extract of the conversation, at most `summaryLength` UTF-16 units (200 to 65,536, default 2,000),
    * after the system messages. No model writes it. Results of tools are not in it.
    */
   summary: ({ summaryLength = 2_000 }: { readonly summaryLength?: number } = {}): HandoffFilter =>
@@ -67,7 +67,7 @@ export const filters = Object.freeze({
     );
   },
   /**
-   * A function of your own, which gets a copy. Recorded as `custom`, so that nobody can replay it. `apply` throws
+   * A function of your own, which gets a copy. Recorded as `custom`, which cannot be replayed. `apply` throws
    * `validation` where it answers anything but messages.
    */
   custom(choose: (messages: readonly Message[]) => readonly Message[]): HandoffFilter {
@@ -79,10 +79,10 @@ export const filters = Object.freeze({
   },
 });
 
-/** What crosses where nobody says otherwise. */
+/** What crosses by default. */
 export const defaultHandoffFilter: HandoffFilter = filters.compose(filters.lastN(10), filters.stripSensitiveOutputs());
 
-/** The filter as it holds between two agents: whatever it lets through, reasoning stays behind. */
+/** The filter as it applies between two agents: reasoning never passes. */
 export function boundary(inner: HandoffFilter = defaultHandoffFilter): HandoffFilter {
   return filters.compose(inner, filters.stripReasoning());
 }
@@ -207,7 +207,7 @@ function answersAfter(messages: readonly Message[], at: number): readonly ToolMe
   }
 }
 
-/** Models repeat ids, also within one step: the first call of an id takes the first answer to it, and no other is told apart. */
+/** Models repeat ids, also within one step: the first call of an id takes the first answer to it, and later ones are not distinguished. */
 function paired(said: AssistantMessage, answers: readonly ToolMessage[]): readonly Message[] {
   const taken = new Map<string, ToolMessage>();
   const parts = said.parts.filter((part) => {

@@ -3,13 +3,13 @@ import type { TrustClass } from '../agent/agent.ts';
 import type { CallDecision, ChildEnd } from '../control.ts';
 import type { Sensitivity } from '../message.ts';
 
-/** What the model is told about a call: a tool's output, or an error text with its kind. */
+/** What the model gets for a call: a tool's output, or an error text with its kind. */
 export interface CallResult {
   readonly content: string;
   /** Absent: public. */
   readonly sensitivity?: Sensitivity | undefined;
   readonly errorKind?: ToolErrorKind | undefined;
-  /** The model made a mistake that it may mend: it counts against the correction rounds. */
+  /** The model made a mistake that it may repair: it counts against the correction rounds. */
   readonly correctable?: boolean | undefined;
   /** Where it comes from. Absent: a tool of the operator's own. */
   readonly trust?: TrustClass | undefined;
@@ -24,7 +24,7 @@ export interface CallResult {
 }
 
 /**
- * Where a call of the current step stands.
+ * How far a call of the current step is.
  *
  * - todo: nothing has happened, or only a call that may be repeated freely
  * - tool_intent: the intent is recorded, this worker runs it now
@@ -33,7 +33,7 @@ export interface CallResult {
  */
 export type CallStatus = 'todo' | 'tool_intent' | 'interrupted' | 'tool_result';
 
-/** What people were asked about the call at this place of its step. `id` is unique within the run. */
+/** What people were asked about the call with this index. `id` is unique within the run. */
 export interface Ask {
   readonly id: string;
   readonly kind: 'approval' | 'user_input' | 'unknown_outcome';
@@ -43,7 +43,7 @@ export interface Ask {
   readonly expiresAtMs: number;
 }
 
-/** What a person said about a call. */
+/** What a person decided about a call. */
 export type PersonDecision = Exclude<CallDecision, ChildEnd>;
 
 /** The run that does a call, and how it ended. */
@@ -53,7 +53,7 @@ export interface ChildCall {
   readonly end?: ChildEnd;
 }
 
-/** A call with a side effect that a script made. Its outcome is JSON text; without one nobody knows it. */
+/** A call with a side effect that a script made. Its outcome is JSON text; without one it is not known. */
 export interface InnerCall {
   readonly fingerprint: string;
   readonly outcome?: string;
@@ -61,22 +61,22 @@ export interface InnerCall {
 
 /** One tool call of the current step. `args` is the model's own text, or what a person has put in its place. */
 export interface StepCall {
-  /** Place among the calls of its step, from 0: with the step it makes the idempotency key. */
+  /** Position among the calls of its step, from 0: with the step it makes the idempotency key. */
   readonly index: number;
   readonly id: string;
   readonly name: string;
   readonly args: string;
   readonly status: CallStatus;
   /**
-   * What the model was told about by this name: `mcp:<server>/<tool>`, or null for code of the worker. Names of servers' tools may
-   * change while a run waits. Absent: whatever has the name.
+   * What this name meant for the model: `mcp:<server>/<tool>`, or null for code of the worker. Names of servers' tools may
+   * change while a run waits. Absent: any tool of this name.
    */
   readonly source?: string | null;
   /** Set when the status is `tool_result`. */
   readonly result?: CallResult | undefined;
   /** When its intent was recorded. */
   readonly startedAtMs?: number | undefined;
-  /** The last thing that people were asked about it, and what they said. */
+  /** The last thing that people were asked about it, and what they decided. */
   readonly ask?: Ask;
   readonly decision?: PersonDecision;
   /** Another run does it. */

@@ -3,11 +3,11 @@ import type { JournalEntryOf } from './journal.ts';
 import type { Message, Sensitivity } from '../message.ts';
 import { isEnveloped, isSummary, summaryOf } from '../thread/summary-message.ts';
 
-/** What stands for the beginning of a conversation. */
+/** What replaces the beginning of a conversation. */
 export interface Summarised {
   /** Content of the summary message. */
   readonly text: string;
-  /** For how many messages it stands: those before the turn first, then those of the turn. */
+  /** How many messages it replaces: those before the turn first, then those of the turn. */
   readonly replaced: number;
   readonly sensitivity?: Sensitivity | undefined;
 }
@@ -18,7 +18,7 @@ export interface ConversationState {
   readonly messages: readonly Message[];
   /** Before the first answer of the turn. */
   readonly initial: readonly Message[];
-  /** All messages of the turn since, whole: also those that a summary stands for. */
+  /** All messages of the turn since, whole: also those that a summary replaces. */
   readonly own: readonly Message[];
   /** The same of the agents before the last handoff. */
   readonly earlier: readonly Message[];
@@ -72,14 +72,14 @@ export class Conversation implements ConversationState {
     const at = this.own.findLastIndex(({ role }) => role === 'assistant');
     const message = this.own[at];
     if (message?.role !== 'assistant') return;
-    let place = -1;
+    let position = -1;
     const parts = message.parts.map((part) => {
-      if (part.type === 'tool_call') place++;
-      return part.type === 'tool_call' && place === index && part.id === id ? { ...part, args } : part;
+      if (part.type === 'tool_call') position++;
+      return part.type === 'tool_call' && position === index && part.id === id ? { ...part, args } : part;
     });
     const edited = { ...message, parts };
     this.own[at] = edited;
-    // What a summary stands for has no open calls: the end of both views is the same.
+    // What a summary replaces has no open calls: the end of both views is the same.
     this.messages[this.messages.length - (this.own.length - at)] = edited;
   }
 
@@ -95,12 +95,12 @@ export class Conversation implements ConversationState {
     this.summarised = { text: message.content, replaced, sensitivity };
   }
 
-  #at(place: number): Message | undefined {
-    return place < this.initial.length ? this.initial[place] : this.own[place - this.initial.length];
+  #at(index: number): Message | undefined {
+    return index < this.initial.length ? this.initial[index] : this.own[index - this.initial.length];
   }
 }
 
-/** How many messages of the whole conversation stand before this one of `messages`. */
+/** How many messages of the whole conversation come before this one of `messages`. */
 export function positionOf({ summarised }: Pick<ConversationState, 'summarised'>, index: number): number {
   return summarised ? summarised.replaced + index - 1 : index;
 }

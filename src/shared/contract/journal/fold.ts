@@ -51,7 +51,7 @@ export function continueFrom(left: TurnState): JournalFold {
 }
 
 /**
- * What the agents and the user have said in the turn, by its journal alone. Results of a step that is not whole stand in the
+ * The messages of the turn, by its journal alone. Results of a step that is not whole are in the
  * order of its calls. A journal that a later version has written is read as far as this one can follow it.
  */
 export function turnOfJournal(entries: Iterable<JournalEntry>): TurnMessages {
@@ -70,7 +70,7 @@ function isOfConversation({ t }: JournalEntry): boolean {
   return t === 'compacted' || t === 'context_pinned';
 }
 
-/** For the same reason nothing can be said of what crossed from one agent to another. */
+/** For the same reason what crossed from one agent to another is not known. */
 function ofTurn(entry: JournalEntry): JournalEntry {
   return entry.t === 'handed_off' ? { ...entry, messages: [] } : entry;
 }
@@ -231,7 +231,7 @@ export class JournalFold {
   #responded(entry: JournalEntryOf<'model_response'>): void {
     if (entry.step !== this.#state.step + 1 || this.#state.openCalls > 0) throw malformed(entry);
     this.#paid(entry.attempts);
-    this.#say(entry.message);
+    this.#push(entry.message);
     const asked = toolCallsOf(entry.message);
     this.#calls = asked.map(({ id, name, args }, index) => {
       return { index, id, name, args, status: 'todo', source: entry.sources?.[index] ?? null };
@@ -288,7 +288,7 @@ export class JournalFold {
       this.#asked.add(id);
       this.#calls[index] = {
         ...call,
-        // What was asked is asked before anything happens, or because nobody knows what has happened.
+        // What was asked is asked before anything happens, or because what has happened is not known.
         status: kind === 'unknown_outcome' ? 'interrupted' : 'todo',
         ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt) },
       };
@@ -318,7 +318,7 @@ export class JournalFold {
     }
   }
 
-  /** Whoever asked pays. */
+  /** The parent pays. */
   #childEnded(end: ChildEnd): void {
     const index = this.#calls.findIndex(({ child }) => child?.id === end.id);
     const call = this.#calls[index];
@@ -345,7 +345,7 @@ export class JournalFold {
     this.#calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
   }
 
-  /** What an answer said before stays said; the model answers once more. */
+  /** An answer that came before stays; the model answers once more. */
   #steer({ messages }: JournalEntryOf<'steered'>): void {
     for (const { id, text } of messages) {
       if (this.#steered.has(id)) continue;
@@ -358,7 +358,7 @@ export class JournalFold {
   #repair(entry: JournalEntryOf<'repair'>): void {
     const { step, answer, repairs } = this.#state;
     if (entry.step !== step || !answer || this.#calls.length > 0) throw malformed(entry);
-    this.#say({ role: 'user', content: repairRequest(entry.problem) });
+    this.#push({ role: 'user', content: repairRequest(entry.problem) });
     this.#state.repairing = true;
     this.#state.repairs = repairs + 1;
   }
@@ -419,10 +419,10 @@ export class JournalFold {
   }
 
   #closeStep(): void {
-    for (const result of this.#calls.flatMap(resultIn)) this.#say(result);
+    for (const result of this.#calls.flatMap(resultIn)) this.#push(result);
   }
 
-  #say(message: Message): void {
+  #push(message: Message): void {
     this.#conversation.push(message);
     this.#state.hasResults = this.#conversation.hasResults;
   }
@@ -480,7 +480,7 @@ export class JournalFold {
   /** A media job that failed is given anew. */
   #retrying({ number, resumeAt, calls }: JournalEntryOf<'retrying'>): void {
     if (calls.length > 0 && this.#state.openCalls === 0) {
-      // The results of the step were the last that was said.
+      // The results of the step were the last messages.
       this.#conversation.drop(this.#calls.length);
       for (const index of calls) {
         const { result: _, endPublished: _endPublished, ...call } = this.#calls[index] as StepCall;
@@ -531,7 +531,7 @@ function malformed(entry: Pick<Numbered, 'step' | 't'>): RunError {
   );
 }
 
-/** What a model is told about an answer that was refused. */
+/** What a model reads about an answer that was refused. */
 function repairRequest(problem: string): string {
   return `Your answer was refused: ${problem}. Answer again, with nothing but JSON of the shape that was asked for.`;
 }

@@ -52,19 +52,19 @@ const orchestrationSpending = z.object({
  * - tool_result: a tool's result as the model will see it; never executed again. Its end may be published later: ends keep the order of the calls
  * - inner_tool_intent, inner_tool_result: the same for the calls with side effects that a script makes, numbered within its call
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
- * - steered: what the user said while the run worked; the next step sees it
+ * - steered: what the user wrote while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
- * - suspended: the run waits without a worker, for people, for runs that do calls of its step, or for a time. `seq` counts the suspensions of a run from 1
- * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
+ * - suspended: the run waits without a worker, for people, for children, or for a time. `seq` counts the suspensions of a run from 1
+ * - decided: that wait has ended; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
  * - submitted: a provider took a media job; it is asked for its result from then on, and never given the job again
  * - generated: the media are there and kept; never paid again
  * - retrying: a node failed and is tried again, `number` counting from 1, not before `resumeAt`. What it has finished stays
- * - compacted: a summary stands for the beginning of the conversation from now on; never paid again. The kept messages are not repeated
+ * - compacted: a summary replaces the beginning of the conversation from now on; never paid again. The kept messages are not repeated
  * - context_pinned: what the agent's hooks add to the next model call after a compaction
  * - orchestration_step: a step of an orchestration has its answer, which it keeps; `spent` is what the step paid itself. `emitted` counts the
  *   events of the orchestration so far
  * - orchestration_emitted: only that count; `spent` is what steps paid that were stopped before they had an answer
- * - closed: the turn is over
+ * - closed: the turn has ended
  */
 export const journalEntry = z.discriminatedUnion('t', [
   z.object({
@@ -114,7 +114,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     content: z.string(),
     sensitivity: sensitivity.optional(),
     errorKind: toolErrorKind.optional(),
-    /** Counts against the correction rounds: the model may mend this mistake. */
+    /** Counts against the correction rounds: the model may repair this mistake. */
     correctable: z.boolean().optional(),
     /** Absent: the result of a tool of the operator's own. */
     trust: trustClass.optional(),
@@ -122,7 +122,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     promoted: z.array(z.string()).optional(),
     /** The conversation goes on with this agent. */
     handoff: publicId.optional(),
-    /** Places of the calls whose ends were published in the same write. Absent: its own. */
+    /** Indexes of the calls whose ends were published in the same write. Absent: its own. */
     ends: z.array(z.int().min(0)).optional(),
   }),
   z.object({
@@ -171,7 +171,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     seq: z.int().min(1),
     reason: suspendReason,
     at: z.string(),
-    /** What people were asked, and the runs that others have been given, by place of the call. */
+    /** What people were asked, and the children that do calls, by index of the call. */
     asks: z
       .array(
         z.object({
@@ -230,7 +230,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     step: z.int().min(1),
     source: compactionSource,
     summary: z.string(),
-    /** For how many messages it stands, from the first one of the whole conversation: that before the turn, then the turn's. */
+    /** How many messages it replaces, from the first one of the whole conversation: that before the turn, then the turn's. */
     replaced: z.int().min(1),
     /** Of what it was made from. Absent: public. */
     sensitivity: sensitivity.optional(),

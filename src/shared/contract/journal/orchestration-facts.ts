@@ -25,7 +25,7 @@ export interface OrchestrationFacts {
   readonly emitted: number;
   readonly lostMicrocents: number;
   readonly workedMs: number;
-  /** Something was paid whose price nobody knows. */
+  /** Something was paid whose price is not known. */
   readonly unpriced: boolean;
 }
 

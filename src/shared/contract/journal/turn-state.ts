@@ -29,7 +29,7 @@ export interface TurnCounters {
   readonly toolCalls: number;
   /** Steps whose model asked for tools. */
   readonly toolSteps: number;
-  /** Steps in which the model made at least one mistake that it may mend. */
+  /** Steps in which the model made at least one mistake that it may repair. */
   readonly corrections: number;
 }
 
@@ -48,7 +48,7 @@ export interface Compaction {
 }
 
 /**
- * Where a turn stands. Everything the loop decides, it decides from this, so that a turn that another worker continues
+ * The state of a turn. Everything the loop decides, it decides from this, so that a turn that another worker continues
  * goes on exactly like one that was never interrupted.
  */
 export interface TurnState extends ConversationState {
@@ -76,9 +76,9 @@ export interface TurnState extends ConversationState {
   /** What this agent began with, where another worker might build another prompt. */
   readonly prompt: string | undefined;
   readonly handoffs: readonly TurnHandoff[];
-  /** What the user said while the run worked, by id. */
+  /** What the user wrote while the run worked, by id. */
   readonly steered: ReadonlyMap<string, string>;
-  /** How the runs that worked for this one have ended. */
+  /** How the children of this run have ended. */
   readonly childEnds: ReadonlyMap<string, ChildEnd>;
   /** Calls whose outcome is not known, of all steps. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
@@ -105,6 +105,6 @@ export interface TurnState extends ConversationState {
   readonly attemptsBeforeRetry: number;
   /** Of a run that is an orchestration instead of a turn. */
   readonly orchestration: OrchestrationFacts;
-  /** The journal says that the turn is over. */
+  /** The journal says that the turn has ended. */
   readonly finished: boolean;
 }

@@ -57,7 +57,7 @@ export const taskActionOutcome = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
     result: z.unknown(),
-    /** What `getActionCostUsd` says. Costs that were told by events are not in it. */
+    /** What `getActionCostUsd` says. Costs that events report are not in it. */
     costMicrocents: microcents.optional(),
     durationMs: count,
   }),
@@ -89,7 +89,7 @@ export type TaskStep = z.infer<typeof taskStep>;
 export const knowledgeRequirement = z.strictObject({
   id: publicId,
   description: z.string().trim().min(1).max(2_000),
-  /** Without it nothing is done. Otherwise its absence is only told. */
+  /** Without it nothing is done. Otherwise its absence is only reported. */
   required: z.boolean().default(true),
   /** What to ask a person. Default: the description. */
   question: z.string().trim().min(1).max(4_000).optional(),
@@ -253,7 +253,7 @@ export const taskState = z.strictObject({
   noProgress: count,
   askedAt: z.string(),
   elapsedMs: count,
-  /** Events that were told so far. */
+  /** Events that were emitted so far. */
   events: count,
   row: ledgerRow,
 });

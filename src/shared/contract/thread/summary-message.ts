@@ -16,7 +16,7 @@ export function summaryMessage(text: string, sensitivity: Sensitivity | undefine
 
 /**
  * The text of a summary message. `request` is what the user asked for and is still being worked on, where that is among
- * the messages that the summary stands for: it is repeated word by word, up to 8 KB.
+ * the messages that the summary replaces: it is repeated word by word, up to 8 KB.
  */
 export function summaryText(summary: string, request: string | undefined): string {
   const asked = request === undefined ? '' : `\n\nThe user's request:\n${keepEnds(request, maxRequestBytes)}`;
@@ -28,7 +28,7 @@ export function isSummary(message: Message | undefined): boolean {
   return message?.role === 'user' && message.content.startsWith(`${firstLine}\n`);
 }
 
-/** Does the text carry the marker lines of content that nobody vouches for? */
+/** Does the text carry the marker lines of untrusted content? */
 export function isEnveloped(text: string): boolean {
   return text.includes(envelope);
 }

@@ -63,7 +63,7 @@ interface ThreadPast {
   readonly messages: readonly Message[];
   /** Numbers of the entries that it comes from. */
   readonly numbers: readonly number[];
-  /** How many words of this run's agents and tools stand there already, because it is driven again. */
+  /** How many messages of this run's agents and tools the thread has already, because the run is redriven. */
   readonly logged: number;
 }
 

@@ -28,7 +28,7 @@ const envelope = z.object({
 export const threadEvent = z.intersection(envelope, threadEventBody);
 export type ThreadEvent = z.infer<typeof threadEvent>;
 
-/** About which run an event is told. */
+/** Which run an event is about. */
 export interface ThreadEventOrigin {
   readonly agentId: string;
   readonly runId: string;

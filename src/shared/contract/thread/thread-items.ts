@@ -26,7 +26,7 @@ const itemBase = {
   seq: z.int().optional().describe('The number of its message in the log. A message may show as several items.'),
   runId: z.string(),
   at: z.string(),
-  live: z.literal(true).optional().describe('From the run that is at work: not in the log yet, and without a number.'),
+  live: z.literal(true).optional().describe('From the run that is running: not in the log yet, and without a number.'),
 };
 
 /**

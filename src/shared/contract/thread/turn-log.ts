@@ -87,7 +87,7 @@ function messageEntries(
 ): ThreadEntryOf<'message'>[] {
   const kept = threadMessage(message);
   if (!kept) return [];
-  // Nobody said these but the person who wrote to the run while it worked, or this system.
+  // Only the person who wrote to the run while it worked, or this system, wrote these.
   const isOurs = kept.role === 'user' && !steered.has(kept.content);
   const key = kept.role === 'user' ? `${runId}:${index}` : undefined;
   const byRuntime = isOurs ? true : undefined;
@@ -103,7 +103,7 @@ function handoffEntry(
   return { v: threadVersion, t: 'handoff', runId, at, key: `${runId}:handoff:${number}`, began, ...facts };
 }
 
-/** Without the first words of agents and tools, so many as the thread already has of a run that was driven again. */
+/** Without the first messages of agents and tools: as many as the thread already has of a run that was redriven. */
 export function withoutLogged<T extends TurnEntry>(entries: readonly T[], logged: number): T[] {
   let left = logged;
   return entries.filter((entry) => {
@@ -135,7 +135,7 @@ export function lastReplaced({ began, numbers, spoken }: Numbering, kept: number
   return all[all.length - 1 - kept];
 }
 
-/** By which what crosses is known again, whoever rebuilds it. */
+/** By which what crosses is recognised when another process rebuilds it. */
 export function payloadDigest(messages: readonly Message[]): string {
   return sha256(canonicalJson(messages));
 }

@@ -8,7 +8,7 @@ import type { Compaction } from '../../../shared/contract/journal/turn-state.ts'
 const timeoutMs = 10_000;
 const maxPinnedChars = 32_000;
 
-/** Asks the hooks about the last compaction, tells of it, and records what they want said. */
+/** Asks the hooks about the last compaction, emits it, and records the context that they pin. */
 export async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compaction: Compaction): Promise<void> {
   const { deps, growing } = turn;
   const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;

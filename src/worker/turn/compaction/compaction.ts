@@ -22,7 +22,7 @@ const worthShare = 0.05;
 export interface ComingCall {
   readonly step: number;
   readonly model: string;
-  /** Absent: whoever serves it first. */
+  /** Absent: the first provider that serves it. */
   readonly provider?: string | undefined;
 }
 
@@ -37,7 +37,7 @@ type Skipped = Extract<CompactionAnswer, { compacted: false }>;
 
 /**
  * Before a step's model call: replaces older messages by a summary when the request is longer than its model takes, or
- * when somebody asked for that. Whatever goes wrong with the summary, the turn goes on with what it has.
+ * when a caller asked for that. When the summary fails, the turn goes on with what it has.
  */
 export async function compactBefore(turn: Turn, coming: ComingCall): Promise<void> {
   const { compaction: policy } = turn.deps;
@@ -64,7 +64,7 @@ export async function compactRefused(turn: Turn, coming: ComingCall): Promise<bo
   return (await compact({ turn, policy, coming, source: 'pre-step' })).compacted;
 }
 
-/** Why nothing of this conversation can be summarised, whoever asks; undefined when something can. */
+/** Why nothing of this conversation can be summarised, even on request; undefined when something can. */
 export function refusalOf({ messages }: TurnState, policy: CompactionPolicy): CompactionSkip | undefined {
   if (policy.secret || messages.some(isSecret)) return 'sensitivity-gated';
   return cutOf(messages, policy.keepTurns, () => true) === undefined ? 'nothing-to-trim' : undefined;
@@ -138,7 +138,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
     if (attempts.length > 0) await record(turn, { v: 1, t: 'attempted', step, attempts });
     return false;
   }
-  // A part before this one, of which nobody has readInbox yet.
+  // A part before this one, which was not emitted yet.
   if (state.compaction?.hooksDue) emitCompaction(turn, state.compaction, 0);
   const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
   const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };

@@ -13,7 +13,7 @@ export interface Summarizer {
   readonly accepts: readonly Sensitivity[] | undefined;
 }
 
-/** What a hook is told about the compaction that has just been made. */
+/** What a hook gets about the compaction that has just been made. */
 export interface CompactionView extends Pick<Compaction, 'source' | 'beforeTokens' | 'afterTokens'> {
   /** Of the model call that comes next, from 1. */
   readonly stepNumber: number;
@@ -22,7 +22,7 @@ export interface CompactionView extends Pick<Compaction, 'source' | 'beforeToken
 }
 
 /**
- * Asked after each compaction what the model has to be told again. Its text is authored: it stands at the end of the next
+ * Asked after each compaction what the model has to read again. Its text is authored: it is at the end of the next
  * request, as a system message together with those of the other hooks; nothing returned adds nothing. Has ten seconds.
  * One that throws, is late or answers with something else than a text is left out, with a warning. Only what reaches the
  * journal before a crash is kept, so it may be asked twice.
@@ -31,7 +31,7 @@ export type PostCompactionHook = (
   compaction: CompactionView,
 ) => string | null | undefined | void | Promise<string | null | undefined | void>;
 
-/** What came of looking at a conversation that is too long, or that somebody wants shorter. */
+/** What came of looking at a conversation that is too long, or that a caller wants shorter. */
 export type CompactionOutcome = 'compacted' | 'failed' | 'nothing_to_trim' | 'sensitivity_gated' | 'hook_failed';
 
 /** What of an agent's compaction depends on the models that there are. */
@@ -50,7 +50,7 @@ export interface CompactionPolicy {
   readonly hooks: readonly PostCompactionHook[];
   /** Where a program of this process asks for compactions. */
   readonly requests?: CompactionRequests | undefined;
-  /** Hears of every outcome; for a log and metrics. Must not throw. */
+  /** Gets every outcome; for a log and metrics. Must not throw. */
   report(outcome: CompactionOutcome, cause?: unknown): void;
 }
 

@@ -27,7 +27,7 @@ export interface Part {
   readonly transcript: string;
   /** Of what the summarizer gets to see. */
   readonly sensitivity: Sensitivity | undefined;
-  /** Something in it was written by nobody who is trusted. */
+  /** Something in it is untrusted. */
   readonly untrusted: boolean;
 }
 
@@ -70,7 +70,7 @@ function isUntrusted(message: Message): boolean {
 }
 
 /**
- * Has a model write the summary of a part. Its attempts are told, and added to `attempts`, whatever comes of it. Throws
+ * Has a model write the summary of a part. Its attempts are emitted, and added to `attempts`, also when it fails. Throws
  * when there is none.
  */
 export async function summarise(
@@ -108,7 +108,7 @@ export async function summarise(
   return enveloped(text, part.untrusted, requestId);
 }
 
-/** What nobody vouches for stays marked as that, and so does a summary that speaks to its reader. */
+/** What is untrusted stays marked as that, and so does a summary that speaks to its reader. */
 function enveloped(text: string, untrusted: boolean, requestId: string): string {
   const nonce = createHash('sha256').update(requestId).digest('hex').slice(0, 12);
   const origin = { trust: 'derived-untrusted', toolName: 'summary', nonce } as const;
@@ -129,7 +129,7 @@ function instructions(maxTokens: number): string {
 /** One message takes at most this share of a transcript; longer ones keep their ends. */
 const largestShare = 0.25;
 
-/** A message as somebody reads it who has no part in the conversation. What a model thought is left out. */
+/** A message as an outsider reads it. What a model thought is left out. */
 function transcribed(message: Message, maxBytes: number): string {
   return keepEnds(wordsOf(message), Math.floor(maxBytes * largestShare));
 }

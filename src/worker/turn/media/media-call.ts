@@ -4,7 +4,7 @@ import type { Message } from '../../../shared/contract/message.ts';
 import type { MediaCall, MediaOffer } from '../../llm/provider.ts';
 import type { MediaMaking } from '../contract.ts';
 
-/** What sound and video last when nobody says. */
+/** What sound and video last by default. */
 const defaultSeconds = 4;
 
 /** The call that a turn makes. Throws `validation` for wishes that the model cannot meet. */

@@ -91,7 +91,7 @@ interface Asking {
   readonly listening: ChainCall;
 }
 
-/** The one call. Its attempt is told and settled before anything else happens. */
+/** The one call. Its attempt is emitted and settled before anything else happens. */
 async function ask({ turn, making, call, port, permit, listening }: Asking): Promise<MediaStart> {
   const { deps, signal } = turn;
   const { provider, model, offer } = making;
@@ -185,7 +185,7 @@ async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<voi
   signal.throwIfAborted();
   if (media && !(media instanceof LlmError)) return await finish(turn, making, media, []);
   if (!media && deps.clock.now() < job.submittedAtMs + jobDeadlineMs) throw waitFor(turn, job);
-  // Nobody shall ask for this job again: whoever tries the run once more gives a new one.
+  // This job is never asked for again: a further try of the run gives a new one.
   await record(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
   const late = `provider ${provider.id} did not finish a media job within 30 minutes`;
   throw media ?? new RunError('provider_unavailable', late);

@@ -21,7 +21,7 @@ interface Router {
   close(): Promise<void>;
 }
 
-/** A router on a free port that answers as told and counts. */
+/** A router on a free port that answers as given and counts. */
 async function router(
   answer: RequestListener = (_, response) => response.end(JSON.stringify(listed)),
 ): Promise<Router> {

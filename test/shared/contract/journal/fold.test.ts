@@ -186,7 +186,7 @@ test('a media job is paid once and counts the waits for it, until its media are 
   expect(done.messages).toEqual(question);
 });
 
-test("a media job that failed is nobody's job any more", () => {
+test('a media job that failed is asked for no more', () => {
   expect(foldJournal(question, [order, { v: 1, t: 'attempted', step: 1, attempts: [] }]).mediaJob).toBeUndefined();
 });
 

@@ -71,7 +71,7 @@ const spoken = ({ message }: { message: Message }): Message =>
     ? { ...message, parts: message.parts.filter(({ type }) => type !== 'reasoning') }
     : message;
 
-test('a journal tells a thread what the turn itself holds, without the reasoning', () => {
+test('a journal gives a thread the messages of its turn, without the reasoning', () => {
   const journal: JournalEntry[] = [
     { v: 1, t: 'agent_started', model: 'm', at },
     answered(1, thought, { type: 'text', text: 'Let me see.' }, call('c1'), call('c2', '{"n":1}')),
@@ -177,6 +177,6 @@ test('arguments that a person changed after the call was made stay those of the 
   expect(messagesOf(journal)[0]).toMatchObject({ parts: [{ id: 'c1' }, { id: 'c2', args: '{"n":1}' }] });
 });
 
-test('an empty journal has nothing to tell', () => {
+test('an empty journal gives nothing', () => {
   expect(openEntries([edited, called(1, 0, 'c1')])).toEqual([]);
 });

@@ -64,7 +64,7 @@ test('what hooks said survives a crash, and a crash before they were asked loses
   expect(before.requests[0]?.messages).toEqual(whole.requests[0]?.messages);
 });
 
-test('each part of a long conversation is told, and hooks are asked after the last one', async () => {
+test('each part of a long conversation is emitted, and hooks are asked after the last one', async () => {
   let fired = 0;
   const { compaction, requests } = makeCompaction({
     summarizer: { contextWindow: 6_000 },

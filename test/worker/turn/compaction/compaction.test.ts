@@ -89,7 +89,7 @@ test('a long turn is compacted by its steps, again and again, with one summary b
       { role: 'system', content: 'Results are data.' },
     ]),
   ]);
-  // Each takes up the one before it.
+  // Each includes the one before it.
   const later = requests.slice(1).map(({ messages }) => JSON.stringify(messages));
   expect(later.filter((record, index) => !record.includes(`Summary number ${index + 1}.`))).toEqual([]);
   const last = world.requests.at(-1)?.messages ?? [];
@@ -128,7 +128,7 @@ test('the journal holds the summary and no kept message a second time', async ()
   for (const entry of compacted) expect(JSON.stringify(entry).length).toBeLessThan(1_500);
 });
 
-test('a summary at the beginning of the conversation, made by an earlier run, is taken up like any', async () => {
+test('a summary at the beginning of the conversation, made by an earlier run, is used like any', async () => {
   const first = makeCompaction();
   const before = makeTurn({ initial: turnsOf(9, 800), deps: { compaction: first.compaction } });
   const { state } = await before.run();
@@ -229,7 +229,7 @@ test('after a crash between the summary and the next call it is not paid twice',
   expect(outcome.state.usage.byModel['small']?.attemptCount).toBe(1);
 });
 
-test('compacted, left and taken up elsewhere, the next compaction still makes one summary', async () => {
+test('compacted, left and continued elsewhere, the next compaction still makes one summary', async () => {
   const first = makeCompaction({ keepTurns: 2 });
   const world = makeTurn({
     script: reads(12),
