@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { docsPage, pageCommands, pageFolder, requestOf } from './support/docs-page.ts';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,14 +13,12 @@ import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks } from './support/markdown.ts';
 
 const root = join(import.meta.dirname, '..');
-const page = readFileSync(join(root, 'docs/chat.md'), 'utf8');
+const page = docsPage('chat.md');
 const text = 'It was sent.';
 
 /** Imports a program of the page, by the name in its first line. */
 async function program<T>(name: string): Promise<T> {
-  mkdirSync(join(root, '.vitest'), { recursive: true });
-  const folder = mkdtempSync(join(root, '.vitest', 'chat-page-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = pageFolder({ inCheckout: true });
   const code = codeBlocks(page, 'ts').find((block) => block.startsWith(`// ${name}\n`));
   writeFileSync(join(folder, name), code ?? `throw new Error('there is no ${name} on the page')`);
   return (await import(pathToFileURL(join(folder, name)).href)) as T;
@@ -32,33 +31,14 @@ async function answering(redis: string, prefix: string): Promise<void> {
   onTestFinished(() => worker.stop(1_000));
 }
 
-/** The requests of the page, in order, with what their variables stand for. */
-function requests() {
-  const blocks = codeBlocks(page, 'sh').map((code) => code.replaceAll('\\\n', ' '));
-  return blocks.flatMap((code) => {
-    const values = [...code.matchAll(/^([A-Z]+)=(\S+)$/gm)].map(([, name, value = '']) => [`$${name}`, value] as const);
-    const lines = code.split('\n').filter((line) => line.startsWith('curl '));
-    return lines.map((line) => requestOf(values.reduce((all, [name, value]) => all.replaceAll(name, value), line)));
-  });
-}
-
-function requestOf(command: string) {
-  const args = [...command.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
-    ([, single, double, plain]) => single ?? double ?? plain ?? '',
-  );
-  const after = (flag: string) => args.flatMap((arg, index) => (arg === flag ? [args[index + 1] ?? ''] : []));
-  const headers = Object.fromEntries(after('-H').map((header) => header.split(': ')));
-  const [body] = after('-d');
-  const [method = body === undefined ? 'GET' : 'POST'] = after('-X');
-  const url = args.find((arg) => arg.startsWith('http')) ?? '';
-  return { command, method, path: url.replace('http://127.0.0.1:8080', ''), headers, body };
-}
+/** The requests of the page, in order. */
+const requests = pageCommands(page, 'curl').map(requestOf);
 
 test('the requests of the page do what it says: a turn, the rest of it, and a run that does not exist', async () => {
   const world = await serverWorld();
   await answering(inject('redisUrl'), world.prefix);
   const answers: [number, unknown][] = [];
-  for (const { method, path, headers, body } of requests()) {
+  for (const { method, path, headers, body } of requests) {
     const answer = await world.send(method, path, body, headers);
     answers.push([answer.status, answer.body]);
   }
@@ -70,7 +50,7 @@ test('the requests of the page do what it says: a turn, the rest of it, and a ru
       .map((line) => JSON.parse(line) as Line),
   );
   expect(shownText(whole)).toBe(text);
-  expect(whole[0]?.data.executionId).toBe(requests()[1]?.headers['x-execution-id']);
+  expect(whole[0]?.data.executionId).toBe(requests[1]?.headers['x-execution-id']);
   const at = whole.findLastIndex(({ seq = 0 }) => seq <= 6);
   expect(typesOf(rest)).toEqual(typesOf(whole.slice(at + 1)));
   const shown = codeBlocks(page, 'json').flatMap((code) =>

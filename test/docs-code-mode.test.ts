@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { docsPage, pageFiles } from './support/docs-page.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { loadModelScript } from '../src/worker/llm/backends/script-file.ts';
@@ -11,22 +11,11 @@ import { defaultLimits, scriptGraceMs, maxJsonLevels } from '../src/worker/tools
 import { codeBlocks } from './support/markdown.ts';
 import { scriptWorld } from './worker/tools/code-mode/script-world.ts';
 
-const page = readFileSync(join(import.meta.dirname, '../docs/code-mode.md'), 'utf8');
+const page = docsPage('code-mode.md');
 const world = scriptWorld();
 
-/** The files of the page, by the name in the first line of each block. */
-const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const names = ['ts', 'yaml'].flatMap((language) =>
-  codeBlocks(page, language).map((code) => {
-    const [, name = 'nameless'] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), code);
-    return name;
-  }),
-);
-
 async function pageTool() {
+  const { folder } = pageFiles(page);
   const { agents, problems } = await loadAgents(join(folder, 'agents'));
   expect(problems).toEqual([]);
   const agent = agents.get('analyst');
@@ -49,12 +38,14 @@ async function run(source: string) {
 }
 
 test('every file on the page about code mode is one that a worker reads', async () => {
+  const { folder, names } = pageFiles(page);
   expect(names).toEqual(['agents/tools/sales.ts', 'agents/analyst.yaml', 'answers.yaml']);
   await pageTool();
   loadModelScript(join(folder, 'answers.yaml'));
 });
 
 test('the script of the scripted model answers the number that it is there for', async () => {
+  const { folder } = pageFiles(page);
   const { rules } = parse(readFileSync(join(folder, 'answers.yaml'), 'utf8')) as {
     rules: { answer: { toolCalls: { args: { source: string } }[] } }[];
   };

@@ -1,10 +1,8 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { expect, inject, onTestFinished, test } from 'vitest';
-import { PassThrough } from 'node:stream';
-import type { Cli } from '../src/producer/cli/cli.ts';
-import { runCli } from '../src/producer/cli/program.ts';
+import { argumentsOf, docsPage, pageCommands, pageFiles } from './support/docs-page.ts';
+import { millrace } from './producer/cli/support/cli-process.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, inject, test } from 'vitest';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { sanitise } from '../src/worker/guards/sanitise.ts';
 import { hardText } from '../src/worker/guards/hard-rules.ts';
@@ -18,24 +16,11 @@ import { codeBlocks, firstCells } from './support/markdown.ts';
 import { testPrefix } from './support/redis.ts';
 
 const root = join(import.meta.dirname, '..');
-const page = readFileSync(join(root, 'docs/policies-and-trust.md'), 'utf8');
+const page = docsPage('policies-and-trust.md');
 const example = join(root, 'examples/policies.yaml');
 
-/** The files of the page, by the name in the first line of each block, written into a folder. */
-function pageFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-policies-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  for (const code of [...codeBlocks(page, 'yaml'), ...codeBlocks(page, 'ts')]) {
-    const [, name] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
-    if (!name) throw new Error(`a block does not say which file it is:\n${code}`);
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), code);
-  }
-  return folder;
-}
-
 test('the policy file of the page is the example, and every other file is one that workers read', async () => {
-  const folder = pageFolder();
+  const { folder } = pageFiles(page);
   expect(readFileSync(join(folder, 'policies.yaml'), 'utf8').trim()).toBe(readFileSync(example, 'utf8').trim());
   const { agents, problems } = await loadAgents(join(folder, 'agents'));
   expect(problems).toEqual([]);
@@ -89,21 +74,11 @@ test('a wrapped result looks as the page says', () => {
 
 test('every command on the page is one that there is', async () => {
   const env = { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: testPrefix() };
-  const lines = codeBlocks(page, 'sh')
-    .join('\n')
-    .split('\n')
-    .filter((line) => line.startsWith('millrace '))
-    .map((line) => line.replace('$RUN', '01K9Z5N3T8R6V2X4B7C1D0E9FG'));
+  const lines = pageCommands(page, 'millrace').map((line) => line.replace('$RUN', '01K9Z5N3T8R6V2X4B7C1D0E9FG'));
   expect(lines.length).toBeGreaterThan(3);
   for (const line of lines) {
-    const args = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
-      ([, single, double, plain]) => single ?? double ?? plain,
-    );
-    const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
-    const { signal: interrupted } = new AbortController();
-    const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;
-    await runCli(args.slice(1) as string[], cli);
+    const { stderr } = await millrace(argumentsOf(line), { env });
     // There is no such run here: everything else about the command is right.
-    expect([line, String(stderr.read() ?? '')]).toEqual([line, expect.stringMatching(/^run_not_found: /)]);
+    expect([line, stderr]).toEqual([line, expect.stringMatching(/^run_not_found: /)]);
   }
 });

@@ -1,25 +1,17 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { pageAgents, pageFolder } from './support/docs-page.ts';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { maxInstructionsChars } from '../src/shared/contract/agent/agent.ts';
-import { systemClock } from '../src/shared/base/clock.ts';
-import { parseConfig } from '../src/shared/contract/config.ts';
-import { silentLog } from '../src/shared/base/log.ts';
-import { Redactor } from '../src/shared/base/redact.ts';
 import { runRequest } from '../src/shared/contract/run.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
-import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
-import { createToolkit } from '../src/worker/agents/toolkit.ts';
 import { codeBlocks, firstCells } from './support/markdown.ts';
 
 const root = join(import.meta.dirname, '..');
 const page = readFileSync(join(root, 'docs/prompts-and-skills.md'), 'utf8');
 
 /** Writes the files of the page, and the tool that they name, into a folder. */
-function pageFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+function promptFolder(): string {
+  const folder = pageFolder();
   const files = ['ts', 'yaml', 'md'].flatMap((language) =>
     codeBlocks(page, language).map((code): [string, string] => {
       const [name = 'nameless'] = /agents\/[\w./-]+/.exec(code) ?? [];
@@ -37,13 +29,11 @@ function pageFolder(): string {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), code);
   }
-  return join(folder, 'agents');
+  return folder;
 }
 
 test('every file on the page about prompts is one that a worker reads', async () => {
-  const kit = { config: parseConfig({}), secrets: createToolSecrets({ env: {} }), redactor: new Redactor() };
-  await using toolkit = createToolkit({ ...kit, log: silentLog, clock: systemClock });
-  const { agents, tasks, problems, warnings } = await loadAgents(pageFolder(), toolkit.offer);
+  const { agents, tasks, problems, warnings } = await pageAgents(promptFolder());
   expect(problems).toEqual([]);
   // The clerk has no tools at all.
   expect(warnings).toEqual(['clerk.ts: skill refunds is written for tools that the agent does not have: lookup_order']);

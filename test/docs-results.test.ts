@@ -1,14 +1,6 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
-import { systemClock } from '../src/shared/base/clock.ts';
+import { argumentsOf, docsPage, pageAgents, pageCommands, pageFiles, requestOf } from './support/docs-page.ts';
+import { expect, test } from 'vitest';
 import { configSchema, parseConfig } from '../src/shared/contract/config.ts';
-import { silentLog } from '../src/shared/base/log.ts';
-import { Redactor } from '../src/shared/base/redact.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
-import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
-import { createToolkit } from '../src/worker/agents/toolkit.ts';
 import { createReadResultTool } from '../src/worker/tools/builtin/read-result.ts';
 import { fitResult } from '../src/worker/tools/execute/fit.ts';
 import { callTool, valueOf } from './worker/tools/execute/context.ts';
@@ -16,34 +8,17 @@ import { millrace, settings } from './producer/cli/support/cli-process.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks } from './support/markdown.ts';
 
-const page = readFileSync(join(import.meta.dirname, '../docs/results-and-artifacts.md'), 'utf8');
-const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const names = ['ts', 'yaml'].flatMap((language) =>
-  codeBlocks(page, language).map((code) => {
-    const [, name = 'nameless'] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), code);
-    return name;
-  }),
-);
-
-async function pageAgents() {
-  const secrets = createToolSecrets({ env: {} });
-  const options = { config: parseConfig({}), secrets, redactor: new Redactor(), log: silentLog, clock: systemClock };
-  await using toolkit = createToolkit(options);
-  return await loadAgents(join(folder, 'agents'), toolkit.offer);
-}
-
+const page = docsPage('results-and-artifacts.md');
 test('every file on the page about results is one that a worker reads', async () => {
+  const { folder, names } = pageFiles(page);
   expect(names).toEqual(['agents/tools/orders.ts', 'agents/librarian.ts', 'agents/analyst.yaml']);
-  const { agents, problems, warnings } = await pageAgents();
+  const { agents, problems, warnings } = await pageAgents(folder);
   expect([problems, warnings]).toEqual([[], []]);
   expect([...agents.keys()].toSorted()).toEqual(['analyst', 'librarian']);
 });
 
 test('the tools of the page do what the page says', async () => {
-  const { agents } = await pageAgents();
+  const { agents } = await pageAgents(pageFiles(page).folder);
   const tools = new Map(agents.get('analyst')?.tools.map((tool) => [tool.name, tool]));
   const signal = new AbortController().signal;
   const [large, log] = [tools.get('export_orders'), tools.get('build_log')];
@@ -57,7 +32,7 @@ test('the tools of the page do what the page says', async () => {
 });
 
 test('the reader of the page reads the handle that its tool returns', async () => {
-  const librarian = (await pageAgents()).agents.get('librarian');
+  const librarian = (await pageAgents(pageFiles(page).folder)).agents.get('librarian');
   const [findBook] = librarian?.tools ?? [];
   if (!findBook) throw new Error('the page has lost a tool');
   const { handle } = (await callTool(findBook, { title: 'moby' })).output as { readonly handle: string };
@@ -87,13 +62,12 @@ test('every store on the page is one that is understood, and the defaults are th
 
 test('every command and request on the page is understood', async () => {
   const world = await serverWorld();
-  const [block = ''] = codeBlocks(page, 'sh').filter((code) => code.includes('millrace progress'));
-  const [, run = ''] = /^RUN=(\S+)$/m.exec(block) ?? [];
-  const lines = block.replaceAll('$RUN', run).split('\n');
-  for (const line of lines.filter((text) => text.startsWith('millrace '))) {
-    const { stderr } = await millrace(line.split(' ').slice(1), { env: settings(world.prefix) });
+  const commands = pageCommands(page, 'millrace').filter((line) => line.startsWith('millrace progress'));
+  expect(commands).not.toEqual([]);
+  for (const command of commands) {
+    const { stderr } = await millrace(argumentsOf(command), { env: settings(world.prefix) });
     expect(stderr).toMatch(/^run_not_found: /);
   }
-  const [, path = ''] = /:8080(\S+)"/.exec(lines.find((text) => text.startsWith('curl ')) ?? '') ?? [];
-  expect((await world.send('GET', path)).body.error.code).toBe('run_not_found');
+  const [request = ''] = pageCommands(page, 'curl');
+  expect((await world.send('GET', requestOf(request).path)).body.error.code).toBe('run_not_found');
 });

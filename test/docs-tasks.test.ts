@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { docsPage, pageFiles } from './support/docs-page.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { taskResult, taskSettings, taskStoppedBy } from '../src/shared/contract/orchestration/task.ts';
 import type { AgentAdapter, AgentManifest, TaskOutcome } from '../src/worker/index.ts';
 import { createScriptedProvider, scripted } from '../src/worker/llm/backends/scripted.ts';
@@ -10,22 +10,9 @@ import { loadAgents } from '../src/worker/agents/load-folder.ts';
 import { defineAgentManifest, type SurfaceName } from '../src/worker/local/manifest/define-manifest.ts';
 import { runManifest } from '../src/worker/local/manifest/run-manifest.ts';
 import { runAgentTask } from '../src/worker/orchestration/task/run-task.ts';
-import { codeBlocks, firstCells } from './support/markdown.ts';
+import { firstCells } from './support/markdown.ts';
 
-const page = readFileSync(join(import.meta.dirname, '../docs/tasks-and-manifests.md'), 'utf8');
-
-/** The files of the page, by the name in the first line of each block, written into a folder. */
-function pageFolder(): { readonly folder: string; readonly names: readonly string[] } {
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const names = codeBlocks(page, 'ts').map((code) => {
-    const [, name = 'nameless'] = /^\/\/ ([\w/-]+\.ts)\n/.exec(code) ?? [];
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), code);
-    return name;
-  });
-  return { folder, names };
-}
+const page = docsPage('tasks-and-manifests.md');
 
 async function load<Module>(folder: string, name: string): Promise<Module> {
   // The hook that finds this package for the files of the page.
@@ -34,7 +21,7 @@ async function load<Module>(folder: string, name: string): Promise<Module> {
 }
 
 test('the adapter on the page is one that a worker loads, and it does what the page says', async () => {
-  const { folder, names } = pageFolder();
+  const { folder, names } = pageFiles(page);
   expect(names).toEqual(['agents/adapters/tidy-up.ts', 'answer.ts', 'benchmark/support.ts']);
   const { adapters, problems } = await loadAgents(join(folder, 'agents'));
   expect(problems).toEqual([]);
@@ -50,7 +37,7 @@ test('the adapter on the page is one that a worker loads, and it does what the p
 });
 
 test('the answer on the page goes on with a task from a file', async () => {
-  const { folder } = pageFolder();
+  const { folder } = pageFiles(page);
   type Answer = { answer: (file: string, text: string, adapter: AgentAdapter) => Promise<TaskOutcome> };
   const { answer } = await load<Answer>(folder, 'answer.ts');
   const adapter: AgentAdapter = {
@@ -69,7 +56,7 @@ test('the answer on the page goes on with a task from a file', async () => {
 });
 
 test('the manifest on the page is one that can be measured', async () => {
-  const { folder } = pageFolder();
+  const { folder } = pageFiles(page);
   const { manifest } = await load<{ manifest: AgentManifest<string> }>(folder, 'benchmark/support.ts');
   const provider = createScriptedProvider(scripted.text('Yes.'));
   expect((await runManifest(manifest, 'Is order 7 there?', { provider })).score.score).toBe(1);
