@@ -11,7 +11,7 @@ import { jsonText } from '../../shared/base/json-text.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { answerClientError, answerErrors, sendError } from './answer-errors.ts';
+import { answerClientError, answerErrors, sendError } from './error-answer.ts';
 import type { App, Services } from './app.ts';
 import { guardRoutes } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
@@ -20,27 +20,22 @@ import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
-import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute } from './routes/budgets.ts';
-import { cancelRunRoute } from './routes/cancel-run.ts';
-import { chatTurnRoute } from './routes/chat-turn.ts';
-import { costsRoute } from './routes/costs.ts';
-import { decideRunRoute } from './routes/decide-run.ts';
-import { consolePageRoute, healthRoute, openApiDocumentRoute, scrapeRoute } from './routes/service.ts';
-import { enqueueBulkRoute } from './routes/enqueue-bulk.ts';
-import { enqueueRunRoute } from './routes/enqueue-run.ts';
-import { exportThreadRoute, threadEventsRoute, threadMessagesRoute } from './routes/read-threads.ts';
-import { getRunRoute, listRunsRoute, runProgressRoute, runResultRoute } from './routes/read-runs.ts';
-import { listAgentsRoute } from './routes/list-agents.ts';
-import { listApprovalsRoute } from './routes/list-approvals.ts';
-import { readMediaRoute } from './routes/read-media.ts';
-import { runEventsRoute } from './routes/run-events.ts';
+import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute, costsRoute } from './routes/budgets.ts';
+import { cancelRunRoute, decideRunRoute, listApprovalsRoute } from './routes/decide-run.ts';
+import { chatTurnRoute, runEventsRoute } from './routes/run-events.ts';
+import { consolePageRoute, healthRoute, openApiDocumentRoute, scrapeRoute, listAgentsRoute } from './routes/service.ts';
+import { enqueueBulkRoute, enqueueRunRoute } from './routes/enqueue-run.ts';
 import {
+  exportThreadRoute,
+  threadEventsRoute,
+  threadMessagesRoute,
   deleteThreadRoute,
   getThreadRoute,
   listThreadsRoute,
   purgeThreadsRoute,
   updateThreadRoute,
 } from './routes/threads.ts';
+import { getRunRoute, listRunsRoute, runProgressRoute, runResultRoute, readMediaRoute } from './routes/read-runs.ts';
 
 const settings = {
   bodyLimit: 1024 * 1024,

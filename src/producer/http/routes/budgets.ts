@@ -3,6 +3,8 @@ import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
 import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errorBody, topUpKey } from '../openapi.ts';
+import { defined } from '../../../shared/base/defined.ts';
+import { costReport } from '../../client/costs.ts';
 
 const accountParams = z.object({
   scope: budgetScope.describe('Whose money it is.'),
@@ -71,5 +73,36 @@ export function topUpBudgetRoute(app: App): void {
       const options = idempotencyKey === undefined ? {} : { idempotencyKey };
       return await mill.budgets.topUp(params.scope, params.id, body as TopUpRequest, options);
     },
+  });
+}
+
+const costsSchema = {
+  summary: 'Read costs',
+  description:
+    'What the model calls of the own tenant cost, by day (UTC), agent and model, from counters that outlive the runs. Amounts are microcents (1e-8 USD).',
+  querystring: z.object({
+    from: z.string().optional().describe('First day, `YYYY-MM-DD` (UTC). Default: six days before `to`.'),
+    to: z.string().optional().describe('Last day, included. Default: today. At most 400 days from `from`.'),
+    by: z
+      .string()
+      .optional()
+      .describe(
+        'What to group by: any of `tenant`, `agent`, `model`, `day`, separated by commas. Default: `day,agent,model`.',
+      ),
+  }),
+  response: { 200: costReport, '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/costs`. */
+export function costsRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/costs',
+    schema: costsSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, query: { from, to, by } }) =>
+      await mill.costs(
+        defined({ from, to, by: by === undefined ? undefined : (by.split(',').map((name) => name.trim()) as never) }),
+      ),
   });
 }

@@ -1,15 +1,17 @@
 import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
-import { decisionRequest, type DecisionInput } from '../../../shared/contract/control.ts';
+import { decisionRequest, type DecisionInput, cancelRequest } from '../../../shared/contract/control.ts';
 import { decisionView } from '../../../shared/contract/decisions.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { pendingView } from '../../../shared/contract/event.ts';
 import { budgetView } from '../../../shared/contract/money.ts';
-import { runStatus } from '../../../shared/contract/run.ts';
+import { runStatus, isTerminalStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
-import { errorBody, runIdParam, topUpKey } from '../openapi.ts';
+import { errorBody, runIdParam, topUpKey, wholeNumberParam } from '../openapi.ts';
+import { publicId } from '../../../shared/base/ids.ts';
+import { approvalKind, approvalView, type ApprovalsQuery } from '../../client/approvals.ts';
 
-const schema = {
+const decideSchema = {
   summary: 'Decide about a run that waits',
   description:
     'For a run that waits for people. `approvals` grants or denies calls, with other arguments in `updatedArgs`; `answers` answers questions, or gives the result of a call that was carried out elsewhere. All of it takes effect, or nothing; the run goes on as soon as one call is decided, and what is left stays pending. The same decision again is accepted and changes nothing; another one about a decided call answers 409 `approval_not_pending`, one after its time 409 `approval_expired`. Where a call needs several people, it is granted when enough of them granted it; one denial decides. Who decides is the API key; without keys it is `by`. `budget` is for a run that is suspended for money: `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. Where that is the tenant, approving and topping up need the scope `admin` as well. A run that has ended answers 409 `already_terminal`.',
@@ -36,7 +38,7 @@ export function decideRunRoute(app: App): void {
   app.route({
     method: 'POST',
     url: '/v1/runs/:id/decisions',
-    schema,
+    schema: decideSchema,
     config: { access: 'approve' },
     handler: async ({ mill, caller, params, headers, body }, reply) => {
       const { decision, by } = whoDecides(body, caller);
@@ -62,3 +64,67 @@ function whoDecides(body: unknown, caller: string): { readonly decision: Decisio
 }
 
 const byIssue = { details: [{ path: 'by', message: 'must be a text, and only where there are no API keys' }] };
+
+const approvalsSchema = {
+  summary: 'List what waits for people, newest first',
+  description:
+    'Calls that need a grant, questions, calls whose outcome is unknown, and money, over all runs of the tenant. `id` is the `toolCallId` of a decision; for money it is the account. What one run waits for is never split, so a page may have more than `limit`, or fewer and still have a `cursor`; no cursor means the end.',
+  querystring: z.object({
+    agent: publicId.optional(),
+    kind: approvalKind.optional(),
+    cursor: z.string().max(256).optional().describe('From the previous page.'),
+    limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
+  }),
+  response: {
+    200: z.object({ approvals: z.array(approvalView), cursor: z.string().optional() }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `GET /v1/approvals`. */
+export function listApprovalsRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/approvals',
+    schema: approvalsSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, query }) => {
+      const { approvals, cursor } = await mill.approvals(query as ApprovalsQuery);
+      return { approvals: [...approvals], cursor };
+    },
+  });
+}
+
+const cancelSchema = {
+  summary: 'Cancel a run',
+  description:
+    'A run that waits ends at once; one that works stops soon after, with `drain` after its current step. `onPendingApprovals` says what happens to what waits for people: `deny` (default): the calls are denied and the run is cancelled; `fail`: the run fails with `run_aborted`; `hold`: a run that waits for people goes on waiting (`held`), and can still be decided about. Asking again changes nothing. A run that has ended answers 409 `already_terminal`. The body may be empty.',
+  params: runIdParam,
+  body: cancelRequest.optional(),
+  response: {
+    202: z.object({
+      runId: z.string(),
+      status: runStatus,
+      cancelling: z.boolean(),
+      held: z.literal(true).optional().describe('The run goes on waiting for people: nothing was stopped.'),
+    }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `POST /v1/runs/:id/cancel`. */
+export function cancelRunRoute(app: App): void {
+  app.route({
+    method: 'POST',
+    url: '/v1/runs/:id/cancel',
+    schema: cancelSchema,
+    config: { access: 'write' },
+    handler: async ({ mill, params, body }, reply) => {
+      const { runId, status, cancelling } = await mill.cancel(params.id, body ?? {});
+      const held = !cancelling && !isTerminalStatus(status);
+      return await reply.code(202).send({ runId, status, cancelling, held: held ? true : undefined });
+    },
+  });
+}

@@ -7,6 +7,7 @@ import { publicId, runId } from '../../../shared/base/ids.ts';
 import type { ListQuery } from '../../client/options.ts';
 import { maxNotesRead } from '../../../shared/contract/progress.ts';
 import { progressEntry } from '../../client/artifacts.ts';
+import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
 const getRunSchema = {
   summary: 'Read a run',
@@ -119,5 +120,29 @@ export function runProgressRoute(app: App): void {
     handler: async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
       notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
     }),
+  });
+}
+
+const mediaSchema = {
+  summary: 'Read a generated file',
+  description:
+    'The bytes behind a handle `media://sha256-…` of a result, with their content type. Kept as long as results are.',
+  produces: ['application/octet-stream'],
+  params: z.object({ sha256: mediaSha256.describe('The digits of the handle.') }),
+  response: { '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/media/:sha256`. What a provider made is shown by no browser as a page of ours. */
+export function readMediaRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/media/:sha256',
+    schema: mediaSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, params }, reply) => {
+      const { mediaType, bytes } = await mill.media(handleOf(params.sha256));
+      void reply.headers({ 'content-security-policy': "default-src 'none'; sandbox", 'content-disposition': 'inline' });
+      return await reply.type(mediaType).send(bytes as never);
+    },
   });
 }

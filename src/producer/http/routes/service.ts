@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
-import { consoleHtml, consolePolicy } from '../console-page.ts';
+import { consoleHtml, consolePolicy } from '../console-script.ts';
+import { agentView } from '../../../shared/contract/agent/agent.ts';
+import { errorBody } from '../openapi.ts';
 
 const readinessBody = z.object({
   status: z.enum(['ready', 'not_ready', 'draining']),
@@ -76,5 +78,22 @@ export function consolePageRoute(app: App): void {
       void reply.headers({ 'content-security-policy': consolePolicy, 'referrer-policy': 'no-referrer' });
       return await reply.type('text/html; charset=utf-8').send(consoleHtml);
     },
+  });
+}
+
+const agentsSchema = {
+  summary: 'List agents',
+  description: 'The agents that workers and producers have loaded.',
+  response: { 200: z.object({ agents: z.array(agentView) }), '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/agents`. */
+export function listAgentsRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/agents',
+    schema: agentsSchema,
+    config: { access: 'read' },
+    handler: async ({ mill }) => ({ agents: [...(await mill.agents())] }),
   });
 }
