@@ -15,16 +15,16 @@ import { answerClientError, answerErrors, sendError } from './error-answer.ts';
 import type { App, Services } from './app.ts';
 import { guardRoutes } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
-import { readJsonBodies } from './json-body.ts';
+import { readJsonBodies } from './read-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
-import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute, costsRoute } from './routes/budgets.ts';
-import { cancelRunRoute, decideRunRoute, listApprovalsRoute } from './routes/decide-run.ts';
-import { chatTurnRoute, runEventsRoute } from './routes/run-events.ts';
+import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute, costsRoute } from './routes/money.ts';
+import { cancelRunRoute, decideRunRoute, listApprovalsRoute } from './routes/decisions.ts';
+import { chatTurnRoute, runEventsRoute } from './routes/streams.ts';
 import { consolePageRoute, healthRoute, openApiDocumentRoute, scrapeRoute, listAgentsRoute } from './routes/service.ts';
-import { enqueueBulkRoute, enqueueRunRoute } from './routes/enqueue-run.ts';
+import { enqueueBulkRoute, enqueueRunRoute } from './routes/start-runs.ts';
 import {
   exportThreadRoute,
   threadEventsRoute,

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ArrayScanner, LineScanner, type ItemScanner } from '../../../src/producer/http/bulk-items.ts';
-import { BodyBytes } from '../../../src/producer/http/json-body.ts';
+import { BodyBytes } from '../../../src/producer/http/read-body.ts';
 
 /** What the items of a body are when its bytes arrive in chunks of these lengths. */
 function itemsOf(scanner: ItemScanner, body: string, lengths: readonly number[]): unknown[] {

@@ -1,6 +1,6 @@
 import { createContext, runInContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
-import { consoleScript } from '../../../src/producer/http/console-script.ts';
+import { consoleScript } from '../../../src/producer/http/console.ts';
 import { sha256 } from '../../../src/shared/base/ids.ts';
 import { until } from '../../support/redis.ts';
 import { RunWriter } from '../support/run-writer.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
-import { consoleHtml, consolePolicy } from '../console-script.ts';
+import { consoleHtml, consolePolicy } from '../console.ts';
 import { agentView } from '../../../shared/contract/agent/agent.ts';
 import { errorBody } from '../openapi.ts';
 

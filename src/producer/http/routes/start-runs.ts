@@ -11,7 +11,7 @@ import type { BulkAnswer } from '../../client/enqueue.ts';
 import type { BodyShare } from '../body-room.ts';
 import { ArrayScanner, LineScanner, maxItemBytes, type Span } from '../bulk-items.ts';
 import { errorAnswer } from '../error-answer.ts';
-import { checkEncoding, jsonParser, bodyChunks, BodyBytes } from '../json-body.ts';
+import { checkEncoding, jsonParser, bodyChunks, BodyBytes } from '../read-body.ts';
 
 const enqueueSchema = {
   summary: 'Start a run',

@@ -14,7 +14,7 @@ import {
   shownOnly,
   writeEvents,
   chatFraming,
-} from '../write-events.ts';
+} from '../event-stream.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { chatLine, type ChatTurn } from '../../client/chat/chat-turn.ts';
 import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/open-turn.ts';
