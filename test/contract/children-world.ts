@@ -16,14 +16,14 @@ export interface ChildrenWorld extends StoreWorld {
 const at = '2026-01-02T03:04:05.000Z';
 
 export function childOf(parentRunId: string, step: string, input = 'do it'): NewRun {
-  const above = [{ runId: parentRunId, agentId: 'support' }];
+  const ancestors = [{ runId: parentRunId, agentId: 'support' }];
   return {
     runId: runIdForChild(parentRunId, step),
     tenant: 'default',
     kind: 'agent.turn',
     queue: 'runs',
     request: runRequest.parse({ agent: 'helper', input }),
-    parent: lineage.parse({ runId: parentRunId, depth: 1, above }),
+    parent: lineage.parse({ runId: parentRunId, depth: 1, ancestors }),
     bodyHash: input,
     nonce: newNonce(),
   };
