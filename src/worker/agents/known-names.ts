@@ -1,7 +1,7 @@
 import { modelsOfAgent } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { otherName } from '../../shared/base/closed-names.ts';
-import type { RunRequest } from '../../shared/contract/run.ts';
+import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import type { NamedFunctions } from './load-folder.ts';
@@ -40,10 +40,9 @@ interface Known {
 }
 
 /** The agent that a run is counted for. A task may give any name as its agent. */
-export function countedAgent(
-  { agent, taskRun }: Pick<RunRequest, 'agent' | 'taskRun'>,
-  { agents, functions }: Known,
-): string {
+export function countedAgent(request: Pick<RunRequest, 'agent' | 'taskRun'>, { agents, functions }: Known): string {
+  const { agent } = request;
   if (agents.has(agent) || functions?.adapters.has(agent)) return agent;
-  return taskRun && functions?.adapters.has(taskRun.adapter) ? taskRun.adapter : otherName;
+  const work = workOf(request);
+  return work.kind === 'task' && functions?.adapters.has(work.task.adapter) ? work.task.adapter : otherName;
 }
