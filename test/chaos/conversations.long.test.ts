@@ -98,15 +98,15 @@ function planFor(name: string, agent: string, random: Random): PlannedStep[] {
   }
 }
 
-/** All runs, once nobody works and nobody waits. */
+/** All runs, once they have ended and no thread is locked. */
 async function quiet(world: World): Promise<readonly RunView[]> {
   return await until(
     'all runs have ended',
     async () => {
       const runs = await everyRun(world.mill);
       if (!runs.every(({ status }) => isTerminalStatus(status))) return undefined;
-      const held = await Promise.all(Array.from({ length: threads }, (_, n) => world.mill.threads.get(`t${n}`)));
-      return held.every(({ lockOwner, waiting }) => lockOwner === undefined && waiting === 0) ? runs : undefined;
+      const all = await Promise.all(Array.from({ length: threads }, (_, n) => world.mill.threads.get(`t${n}`)));
+      return all.every(({ lockOwner, waiting }) => lockOwner === undefined && waiting === 0) ? runs : undefined;
     },
     150_000,
   ).catch(async (error: unknown) => {
@@ -117,7 +117,7 @@ async function quiet(world: World): Promise<readonly RunView[]> {
   });
 }
 
-/** Only what was planned to fail failed, and only what somebody asked to stop was stopped. */
+/** Only what was planned to fail failed, and only what was asked to stop was stopped. */
 function checkEnds(runs: readonly RunView[]): void {
   const odd = runs.filter(({ status, error }) => {
     if (status === 'completed' || status === 'cancelled') return false;

@@ -5,29 +5,29 @@ import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, type World } from '../support/world.ts';
 
-/** Takeovers of this run after which somebody had let go without a word. */
+/** How often a worker of this run was lost without a release. */
 async function crashesOf(world: World, runId: string): Promise<number> {
   const redis = await testRedis();
   return Number(await redis.hget(keysFor(world.fleet.prefix).run(runId), 'crashes'));
 }
 
-test('a worker told to leave lets the tool end and another one goes on from its result', async () => {
+test('a draining worker lets the tool end and another one continues from its result', async () => {
   const world = await makeWorld();
   const run = await world.submit('hands', [
     { calls: [{ name: 'charge', args: { id: 'c', gate: 'end' } }] },
     { text: 'Done.' },
   ]);
   await world.toolWorks(run);
-  const leaving = world.worker;
+  const draining = world.worker;
   await world.addWorker();
-  leaving.signal('SIGTERM');
+  draining.signal('SIGTERM');
   // A signal may come later than a gate that opens after it.
-  await until('the worker leaves', () => leaving.output.includes('worker is draining'));
+  await until('the worker drains', () => draining.output.includes('worker is draining'));
   world.fleet.openGate('end');
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'Done.' } });
-  expect(observed.view.worker).not.toContain(`-${leaving.pid}-`);
-  expect(await leaving.exited).toMatchObject({ code: 0 });
+  expect(observed.view.worker).not.toContain(`-${draining.pid}-`);
+  expect(await draining.exited).toMatchObject({ code: 0 });
   expect(observed.executions).toHaveLength(1);
   expect(eventsOf(observed, 'tool.execute.end')).toHaveLength(1);
   expect(eventsOf(observed, 'tool.outcome_unknown')).toEqual([]);
@@ -45,10 +45,10 @@ test('what still runs after the grace is cut off and handed over, and counts as 
   ]);
   await world.provider.gates.reached(gate);
   await world.toolWorks(working);
-  const leaving = world.worker;
+  const draining = world.worker;
   await world.addWorker();
-  leaving.signal('SIGTERM');
-  expect(await leaving.exited).toMatchObject({ code: 0 });
+  draining.signal('SIGTERM');
+  expect(await draining.exited).toMatchObject({ code: 0 });
   await world.toolWorks(working, 2);
   world.provider.gates.open(gate);
   world.fleet.openGate('grace');
@@ -59,7 +59,7 @@ test('what still runs after the grace is cut off and handed over, and counts as 
   }
 });
 
-test('a run that waits in the queue of a leaving worker is left to the others', async () => {
+test('a run that waits in the queue of a draining worker is left to the others', async () => {
   const world = await makeWorld({ env: { WORKER_CONCURRENCY: '1' } });
   const gate = 'slot';
   const first = await world.submit('plain', [{ text: 'one two', hold: { gate, afterPieces: 1 } }]);
@@ -82,7 +82,7 @@ test('a second signal ends a worker at once', async () => {
   expect(await world.worker.exited).toMatchObject({ code: 1 });
 });
 
-test('a worker told to leave while Redis is away is gone by its deadline', async () => {
+test('a worker that drains while Redis is away exits by its deadline', async () => {
   const redis = await OwnRedis.start();
   const world = await makeWorld({ redisUrl: redis.url, env: { SHUTDOWN_GRACE_MS: '200' } });
   const run = await world.submit('hands', [

@@ -14,14 +14,14 @@ test('a worker killed in the middle of an answer costs that one call and nothing
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'one two three four' }, recoveries: 1 });
   expect(world.provider.callsOf(run.runId)).toHaveLength(2);
-  // Subscribers are told to drop the words of the attempt that died.
+  // Subscribers must drop the words of the attempt that was lost.
   expect(eventsOf(observed, 'run.recovered')).toMatchObject([
     { previousWorker: expect.stringContaining(`-${killed.pid}-`) },
   ]);
   expect(eventsOf(observed, 'step.reset')).toMatchObject([{ stepNumber: 1 }]);
 });
 
-test('a once tool whose worker was killed is not repeated, and the run says that nobody knows', async () => {
+test('a once tool whose worker was killed is not repeated, and the run reports an unknown outcome', async () => {
   const world = await makeWorld({ workers: 2 });
   const run = await world.submit('hands', [
     { calls: [{ name: 'charge', args: { id: 'c', gate: 'never' } }] },
@@ -36,8 +36,8 @@ test('a once tool whose worker was killed is not repeated, and the run says that
     { toolName: 'charge', key: observed.executions[0]?.key },
   ]);
   expect(world.provider.callsOf(run.runId, 1)).toHaveLength(1);
-  const told = world.provider.callsOf(run.runId, 2)[0]?.messages.at(-1);
-  expect(told).toMatchObject({ role: 'tool', content: expect.stringMatching(/unknown/i) });
+  const result = world.provider.callsOf(run.runId, 2)[0]?.messages.at(-1);
+  expect(result).toMatchObject({ role: 'tool', content: expect.stringMatching(/unknown/i) });
 });
 
 test.each(['put', 'look'])('the tool %s of a killed worker runs again with the same key', async (tool) => {
@@ -113,7 +113,7 @@ test('workers killed right after runs have ended end no run twice', async () => 
   const first = await world.workerOf(runs[0] as { runId: string });
   await first.kill();
   for (const run of runs) expect((await world.ended(run)).view.status).toBe('completed');
-  // The killed worker's jobs may still lie in the queue as active; whoever takes them over finds the runs ended.
+  // The killed worker's jobs may still be active in the queue; the next worker finds the runs ended.
   await until('the queue is empty', async () => {
     const { runs: depth } = await world.mill.queueDepths();
     return depth?.active === 0 && depth.waiting === 0;

@@ -55,7 +55,7 @@ async function replaceWorker(world: World, index: number): Promise<void> {
 
 /**
  * A cap holds as far as estimates do. A provider that bills more than can be estimated shows by how much once a call has
- * cost more than was reckoned for it; from then on that much more is held for each call. So it passes a cap at most by
+ * cost more than its estimate; from then on that much more is reserved for each call. So it passes a cap at most by
  * what it hides in calls that were under way before that showed.
  */
 const one = { what: 'never spends more than its cap', hidden: 0, runs: 30, kills: 1, capUsd: 0.15, leftUsd: 0.02 };
@@ -100,7 +100,7 @@ test.each(lane === 'all' ? storms : [one])(
     }
 
     const quiet = await until(
-      'every run has ended or waits for money, and none is held',
+      'every run has ended or waits for money, and none is reserved',
       async () => {
         const [all, { waiting, reservedMicrocents }] = await Promise.all([views(), account()]);
         const completed = all.filter(({ status }) => status === 'completed').length;
@@ -109,7 +109,7 @@ test.each(lane === 'all' ? storms : [one])(
       60_000,
     );
     const recoveries = (await views()).reduce((sum, view) => sum + view.recoveries, 0);
-    expect(recoveries, 'the storm hit somebody').toBeGreaterThanOrEqual(kills);
+    expect(recoveries, 'the kills hit runs').toBeGreaterThanOrEqual(kills);
     expect(quiet.waiting, 'the cap stopped many').toBeGreaterThan(runs / 4);
     expect(quiet.completed, 'not at once').toBeGreaterThan(runs / 10);
     const atCap = await account();
@@ -123,7 +123,7 @@ test.each(lane === 'all' ? storms : [one])(
     await mill.budgets.topUp('batch', batch, { usd: 20 });
     const results = await Promise.all(ids.map((runId) => mill.result(runId)));
     expect(results.filter(({ status }) => status !== 'completed')).toEqual([]);
-    await until('nothing is held', async () => (await account()).reservedMicrocents === 0, 60_000);
+    await until('nothing is reserved', async () => (await account()).reservedMicrocents === 0, 60_000);
     const { spentMicrocents, waiting } = await account();
     expect(waiting).toBe(0);
     expect(meter.billed).toBeLessThanOrEqual(spentMicrocents + surprise);

@@ -72,7 +72,7 @@ test('a worker that was paused alone runs its own job at most once more', async 
   await until('all have begun', () => world.provider.calls.length === runs.length);
   const [watcher] = runs;
   world.worker.signal('SIGSTOP');
-  // Only Redis can tell that the lease is over: its lock keys have gone.
+  // Only Redis shows that the lease has ended: its lock keys are gone.
   await world.locksGone();
   world.worker.signal('SIGCONT');
   await until('all have begun again', () => world.provider.calls.length === 2 * runs.length, 20_000);

@@ -13,17 +13,20 @@ test('two runs whose calls end their process on one worker are quarantined, each
   keepAlive(world);
   const neighbours = await Promise.all(
     Array.from({ length: 6 }, (_, i) =>
-      world.submit('hands', [{ calls: [{ name: 'put', args: { id: `n${i}`, gate: 'over' } }] }, { text: 'Unharmed.' }]),
+      world.submit('hands', [
+        { calls: [{ name: 'put', args: { id: `n${i}`, gate: 'neighbours' } }] },
+        { text: 'Unharmed.' },
+      ]),
     ),
   );
   const poisons = await Promise.all([world.submit('hands', poisonPlan), world.submit('hands', poisonPlan)]);
   const failed = await Promise.all(poisons.map((poison) => world.ended(poison)));
-  world.fleet.openGate('over');
+  world.fleet.openGate('neighbours');
   expect(failed.map(({ view }) => view.error?.code)).toEqual(['worker_lost', 'worker_lost']);
   for (const neighbour of neighbours) expect((await world.ended(neighbour)).view.status).toBe('completed');
   const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
   expect(deaths, 'three each in the common queue and two in quarantine').toBeLessThanOrEqual(10);
-  expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 2 });
+  expect((await world.mill.diagnose()).counters, 'no other run was in quarantine').toMatchObject({ quarantined: 2 });
 });
 
 test('a run that dies outside of calls goes to quarantine alone, while its neighbours answer and call', async () => {
@@ -42,20 +45,20 @@ test('a run that dies outside of calls goes to quarantine alone, while its neigh
   expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
   for (const neighbour of neighbours) expect((await world.ended(neighbour)).view.status).toBe('completed');
   expect(platform.restarts, 'workers that it took down').toBeLessThanOrEqual(4);
-  expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 1 });
+  expect((await world.mill.diagnose()).counters, 'no other run was in quarantine').toMatchObject({ quarantined: 1 });
 });
 
 test('a run whose tool leaves its process no heap goes to quarantine after three workers, and no neighbour does', async () => {
   const world = await makeWorld({ env: { NODE_OPTIONS: '--max-old-space-size=128' } });
   keepAlive(world);
-  const calls = [{ name: 'put', args: { id: 'n', gate: 'over' } }];
-  const hold = { gate: 'over', afterPieces: 2 };
+  const calls = [{ name: 'put', args: { id: 'n', gate: 'neighbours' } }];
+  const hold = { gate: 'neighbours', afterPieces: 2 };
   const [inCall, inAnswer] = await Promise.all([
     world.submit('hands', [{ calls }, { text: 'Unharmed.' }]),
     world.submit('plain', [{ text: 'I say this and wait. ', hold }]),
   ]);
   await world.toolWorks(inCall);
-  await world.provider.gates.reached('over');
+  await world.provider.gates.reached('neighbours');
   const plan = [{ calls: [{ name: 'hoard', args: { id: 'x' } }] }, { text: 'unreachable' }];
   const { view } = await world.ended(await world.submit('hands', plan));
   expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost', retryable: false } });
@@ -68,8 +71,8 @@ test('a run whose tool leaves its process no heap goes to quarantine after three
   expect(deaths.slice(0, 3)).toEqual(workers.map(({ pid }) => pid));
   expect(deaths, 'two more died of it in quarantine').toHaveLength(5);
   expect(world.workers.at(3)?.isAlive, 'the common workers live on').toBe(true);
-  world.fleet.openGate('over');
-  world.provider.gates.open('over');
+  world.fleet.openGate('neighbours');
+  world.provider.gates.open('neighbours');
   for (const neighbour of [inCall, inAnswer])
     expect((await world.ended(neighbour)).view).toMatchObject({ status: 'completed' });
   expect((await world.mill.diagnose()).counters, 'no neighbour was in quarantine').toMatchObject({ quarantined: 1 });

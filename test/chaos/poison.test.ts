@@ -6,7 +6,7 @@ import { checkPoisonAmong } from '../support/poisoned.ts';
 import { until } from '../support/redis.ts';
 import { makeWorld } from '../support/world.ts';
 
-test('a run that ends every process it touches harms no neighbour and no parent, and fails in quarantine', async () => {
+test('a run that ends every process it touches leaves neighbours and parent unharmed, and fails in quarantine', async () => {
   const world = await makeWorld();
   const platform = keepAlive(world);
   const neighbours = await Promise.all(

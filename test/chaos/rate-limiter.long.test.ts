@@ -18,7 +18,7 @@ const rounds = 2;
 
 /**
  * A window is a tenth of a real one here, and so is the margin for calls that take long to arrive. Where the machine halts
- * a process for longer than that, a call comes late and is refused: such a stray out of 500 is no matter, a rateLimiter that
+ * a process for longer than that, a call comes late and is refused: such a stray out of 500 is no matter, a rate limiter that
  * counts wrongly sends dozens.
  */
 const strays = 2;
@@ -38,7 +38,7 @@ async function makeCrew(known: boolean) {
     latencyMs: (random) => 50 + 200 * random,
     outputTokens: (random) => 100 + 200 * random,
   });
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-rateLimiter-'));
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-rate-limiter-'));
   const limits = known ? `requestsPerMinute: ${requests * scale}, tokensPerMinute: ${tokens * scale}, ` : '';
   writeFileSync(
     join(folder, 'providers.yaml'),
@@ -50,7 +50,7 @@ async function makeCrew(known: boolean) {
       MILLRACE_PROVIDERS: join(folder, 'providers.yaml'),
       WORKER_CONCURRENCY: '20',
       PROVIDER_WAIT_MS: String(5_000 / scale),
-      // Two cores for all of this: nobody is taken for dead.
+      // Two cores for all of this: no slow worker may count as lost.
       LOCK_DURATION_MS: '15000',
       STALLED_INTERVAL_MS: '5000',
       LOG_LEVEL: 'warn',
@@ -95,12 +95,12 @@ function p95(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.95)] as number;
 }
 
-/** Figures move with the machine: they are told, and only counts are judged. */
-function tell(what: Readonly<Record<string, number>>): void {
+/** Figures vary with the machine: they are printed, and only counts are asserted. */
+function print(what: Readonly<Record<string, number>>): void {
   process.stdout.write(`${JSON.stringify(what)}\n`);
 }
 
-test('two hundred runs at three workers stay within a provider\u2019s limits and use them, and a flood drowns nobody', async () => {
+test('two hundred runs at three workers stay within a provider\u2019s limits and use them, and a flood starves no tenant', async () => {
   const { provider, submit } = await makeCrew(true);
   const alone = waitsOf((await Promise.all(tenants.map((tenant) => submit(tenant, runsPerTenant)))).flat(), provider);
   await until('the window is empty again', () => performance.now() - (provider.calls.at(-1)?.atMs ?? 0) > windowMs);
@@ -111,7 +111,7 @@ test('two hundred runs at three workers stay within a provider\u2019s limits and
   const smallDoneAt = performance.now();
   await flood;
   const waits = waitsOf(small, provider);
-  tell({
+  print({
     calls: provider.calls.length,
     refused: provider.refusedSince(),
     utilisation: provider.utilisation(from + windowMs, performance.now() - windowMs / 6),
@@ -125,11 +125,11 @@ test('two hundred runs at three workers stay within a provider\u2019s limits and
   expect(servedMeanwhile.length).toBeLessThan(floodingRuns * rounds);
 });
 
-test('limits that nobody configured are learnt in the first window, and kept from then on', async () => {
+test('limits that are not configured are learnt in the first window, and kept from then on', async () => {
   const { provider, submit } = await makeCrew(false);
   const from = performance.now();
   await submit('flood', 200);
-  tell({
+  print({
     refusedAtFirst: provider.refusedSince(),
     utilisation: provider.utilisation(from + 2 * windowMs, performance.now() - windowMs / 6),
   });

@@ -19,14 +19,14 @@ const planOf = (i: number): PlannedStep[] => [
   { text: `one two three ${i}`, hold: { gate: 'last', afterPieces: 2 } },
 ];
 
-test('a Redis that is killed and restarted with ten runs at work loses none of them and no event', async () => {
+test('a Redis that is killed and restarted with ten active runs loses none of them and no event', async () => {
   const redis = await OwnRedis.start();
   // Longer than Redis is away: what is asked here is what the runs do without losing their leases.
   const world = await makeWorld({ redisUrl: redis.url, workers: 2, env: { LOCK_DURATION_MS: '15000' } });
   const handles = await Promise.all(Array.from({ length: runs }, (_, i) => world.submit('hands', planOf(i))));
   const subscribed: Promise<RunEvent[]>[] = handles.map((handle) => all(handle.events()));
   await until(
-    'all runs stand in their last answer',
+    'all runs are in their last answer',
     () => new Set(world.provider.calls.flatMap(({ step, runId }) => (step === 2 ? [runId] : []))).size === runs,
   );
   const accepted = await world.submit('plain', [{ text: 'accepted just before' }]);
@@ -55,9 +55,9 @@ test('a Redis that hangs for longer than the lease doubles no tool', async () =>
   );
   await until('all tools work', () => new Set(world.fleet.executions.map(({ runId }) => runId)).size === runs);
   process.kill(redis.pid, 'SIGSTOP');
-  // The workers notice by themselves that their leases are over and give their runs up.
+  // The workers notice by themselves that their leases have ended, and abort their runs.
   await until(
-    'a worker has given its runs up',
+    'the workers have aborted their runs',
     async () => {
       const pages = await Promise.all(world.workers.map(({ healthUrl }) => call('GET', `${healthUrl}/metrics`)));
       return pages.every(({ body }) => /^millrace_runs_active 0$/m.test(String(body)));
@@ -77,7 +77,7 @@ test('while Redis is full, submits get 503 and errors stay rare; afterwards ever
   const world = await makeWorld({ redisUrl: redis.url, workers: 2, producer: true, env });
   const handles = await Promise.all(Array.from({ length: runs }, (_, i) => world.submit('hands', planOf(i))));
   await until(
-    'all runs stand in their last answer',
+    'all runs are in their last answer',
     () => new Set(world.provider.calls.flatMap(({ step, runId }) => (step === 2 ? [runId] : []))).size === runs,
   );
   const admin = await testRedis('work', redis.url);

@@ -20,7 +20,7 @@ function agentsFolder(): string {
 
 const isRepair = ({ body }: RawRequest) => /refused/.test(String(body.messages.at(-1).content));
 
-test('a worker killed while a wrong answer is mended: the wrong answer is not paid again, its repair is asked for again', async () => {
+test('a worker killed while a wrong answer is repaired: the wrong answer is not paid again, its repair is asked for again', async () => {
   const provider = await startRawProvider();
   onTestFinished(() => provider[Symbol.asyncDispose]());
   let dying = true;

@@ -11,7 +11,7 @@ const runs = 200;
 const kills = 10;
 const everyMs = 2_000;
 
-/** What programs, people and models write and other programs trip over. */
+/** Text from people and models that parsers trip over. */
 const oddities = ['\ud83d', 'a\u0000b', '__proto__', '\u{1f680}', '"\\', ''];
 
 test('two hundred runs survive a worker killed every two seconds, and one among them that kills its workers', async () => {
@@ -38,7 +38,7 @@ test('two hundred runs survive a worker killed every two seconds, and one among 
   ).toEqual([]);
   for (const run of observed) checkStormed(run);
   const recoveries = observed.reduce((sum, { view }) => sum + view.recoveries, 0);
-  expect(recoveries, 'the storm hit somebody').toBeGreaterThan(kills);
+  expect(recoveries, 'the kills hit runs').toBeGreaterThan(kills);
   expect(world.provider.calls.length).toBeLessThanOrEqual(3 * runs + recoveries);
   expect((await world.ended(poison)).view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
   const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
@@ -76,7 +76,7 @@ function checkStormed(run: Observed): void {
   const unknown = eventsOf(run, 'tool.outcome_unknown').length;
   const known = eventsOf(run, 'tool.execute.end').filter(({ toolName }) => toolName === 'charge').length;
   expect(charges).toBeLessThanOrEqual(1);
-  // Either its result was kept, or the run says that it cannot know.
+  // Either its result was kept, or the run reports an unknown outcome.
   expect(known + unknown, `outcomes of the charge of run ${view.runId}`).toBe(1);
   expect(charges).toBeGreaterThanOrEqual(known);
 }

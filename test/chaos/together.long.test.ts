@@ -62,13 +62,13 @@ function requestFor(name: string, random: Random): RunRequestInput {
       return { agent: 'plain', input: '', budget, fanOut: { children, mergeStrategy, maxConcurrentChildren: 3 } };
     }
     case 2: {
-      const over = { name: 'transfer_to_gated', args: { reason: 'it knows better' } };
+      const handoff = { name: 'transfer_to_gated', args: { reason: 'it knows better' } };
       const charge = { name: 'charge', args: { id: `${name}-charge` } };
       const look = { name: 'look', args: { id: `${name}-look` } };
       return {
         agent: 'receptionist',
         budget,
-        input: planInput({ calls: [look, over] }, { calls: [charge] }, last(name)),
+        input: planInput({ calls: [look, handoff] }, { calls: [charge] }, last(name)),
       };
     }
     default:
@@ -130,16 +130,16 @@ async function allEnded(world: World): Promise<readonly RunView[]> {
   return runs;
 }
 
-/** A run costs what it paid itself, and what the runs below it cost; nobody below goes on without it. */
+/** A run costs what it paid itself, and what its children cost; no child outlives it. */
 function checkFamily(run: RunView, runs: readonly RunView[]): void {
   const { runId, attempts, costMicrocents, childCostMicrocents = 0, endedAt = '', status, error } = run;
-  const below = runs.filter(({ parentRunId }) => parentRunId === runId);
+  const children = runs.filter(({ parentRunId }) => parentRunId === runId);
   const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
   const name = `${run.agent} run ${runId} (${status}, ${run.executionId ?? `depth ${run.depth}`})`;
-  expect(childCostMicrocents, `what ran below ${name}`).toBe(sum(below.map((child) => child.costMicrocents)));
+  expect(childCostMicrocents, `children of ${name}`).toBe(sum(children.map((child) => child.costMicrocents)));
   expect(costMicrocents, `cost of ${name}`).toBe(childCostMicrocents + sum(attempts.map((a) => a.costMicrocents)));
-  for (const child of below)
-    expect(child.endedAt && child.endedAt <= endedAt, `${child.runId} below ${name}`).toBe(true);
+  for (const child of children)
+    expect(child.endedAt && child.endedAt <= endedAt, `${child.runId} under ${name}`).toBe(true);
   const isOfChild = run.executionId === undefined && error?.code === 'provider_auth';
   expect(['completed', 'cancelled', ...(isOfChild ? ['failed'] : [])], `${name}: ${JSON.stringify(error)}`).toContain(
     status,

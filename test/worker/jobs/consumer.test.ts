@@ -8,10 +8,10 @@ test('each queue that Redis refuses pauses by itself, however many are refused a
   const { url } = await OwnRedis.start();
   const admin = await testRedis('work', url);
   const queues = ['a', 'b', 'c'];
-  const told: string[] = [];
+  const warned: string[] = [];
   const log = {
     ...silentLog,
-    warn: ({ queue }: { readonly queue: string }) => void told.push(queue),
+    warn: ({ queue }: { readonly queue: string }) => void warned.push(queue),
   } as unknown as Log;
   const options: Omit<ConsumerOptions, 'deps'> = {
     connection: await testRedis('blocking', url),
@@ -33,9 +33,9 @@ test('each queue that Redis refuses pauses by itself, however many are refused a
     await admin.config('SET', 'maxmemory', '0');
     await consumer.stop(0);
   });
-  await until('one of them was refused again after its pause', () => new Set(told).size < told.length);
+  await until('one of them was refused again after its pause', () => new Set(warned).size < warned.length);
   const refused = Number(/errorstat_OOM:count=(\d+)/.exec(await admin.info('errorstats'))?.[1]);
   // Before a pause, a fetch and at most one look for stalled jobs; a loop that does not pause is refused thousands of times.
-  expect(refused).toBeLessThanOrEqual(2 * told.length);
-  expect(new Set(told)).toEqual(new Set(queues));
+  expect(refused).toBeLessThanOrEqual(2 * warned.length);
+  expect(new Set(warned)).toEqual(new Set(queues));
 });

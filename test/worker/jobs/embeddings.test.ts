@@ -21,7 +21,7 @@ function anEmbedder(more: Partial<Embedder> = {}) {
   return { asked, kept, embedder };
 }
 
-test('what the user said last and what was answered are kept with their vectors, paid for, and told', async () => {
+test('the last message of the user and its answer are kept with their vectors, paid for, and emitted', async () => {
   const { asked, kept, embedder } = anEmbedder();
   const world = makePostRunWorld({ embedder });
   await world.turn('Where is order 7?', 'On its way.');
@@ -35,7 +35,7 @@ test('what the user said last and what was answered are kept with their vectors,
   expect(world.settled).toMatchObject([
     { accounts: { tenant, agentId }, provider: 'vectors', model: 'embed-3', costMicrocents: 100, priced: true },
   ]);
-  expect(await world.told()).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2 }]);
+  expect(await world.events()).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2 }]);
 });
 
 test('only messages of the run are embedded, and none of a turn that was taken back', async () => {
@@ -44,14 +44,14 @@ test('only messages of the run are embedded, and none of a turn that was taken b
   await world.turn('Where is order 7?', 'On its way.', '01K9Z5N3T8R6V2X4B7C1D0E9AA');
   await world.follow('embeddings');
   expect(asked).toEqual([]);
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
 });
 
 test('without an embedder nothing happens', async () => {
   const world = makePostRunWorld();
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
 });
 
 test.each<[string, Partial<Embedder>, string]>([
@@ -67,17 +67,17 @@ test.each<[string, Partial<Embedder>, string]>([
     { keep: () => Promise.reject(new Error('disk full: sk-abcdefgh12345')) },
     'disk full: [redacted]',
   ],
-])('an embedder that %s is told as a failure', async (_, more, message) => {
+])('an embedder that %s is emitted as a failure', async (_, more, message) => {
   const { embedder } = anEmbedder(more);
   const world = makePostRunWorld({ embedder, deadlineMs: 50 });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
-  expect(await world.told()).toMatchObject([
+  expect(await world.events()).toMatchObject([
     { type: 'postrun.failed', effect: 'embeddings', error: { message: expect.stringContaining(message) } },
   ]);
 });
 
-test('a call of unknown outcome counts as spent, and what a dead worker held is not held for ever', async () => {
+test('a call of unknown outcome counts as spent, and the reservation of a lost worker is written off', async () => {
   const { embedder } = anEmbedder({ embed: () => new Promise(() => {}) });
   const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
   const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
@@ -87,10 +87,18 @@ test('a call of unknown outcome counts as spent, and what a dead worker held is 
   await world.follow('embeddings');
   expect(world.settled).toMatchObject([{ unconfirmed: true }]);
   const accounts = { runId: `embeddings:${runId}`, tenant, agentId };
-  const hold = { accounts, id: 'dead:1', provider: 'vectors', model: 'embed-3', wanted: 900, least: 900, force: false };
-  expect((await world.ports.ledger.reserve(hold)).kind).toBe('reserved');
+  const reservation = {
+    accounts,
+    id: 'dead:1',
+    provider: 'vectors',
+    model: 'embed-3',
+    wanted: 900,
+    least: 900,
+    force: false,
+  };
+  expect((await world.ports.ledger.reserve(reservation)).kind).toBe('reserved');
   await world.follow('embeddings', { isRepeat: true, isLast: true });
-  expect(await world.ports.ledger.reserve({ ...hold, id: 'new:1', wanted: 90, least: 90 })).toMatchObject({
+  expect(await world.ports.ledger.reserve({ ...reservation, id: 'new:1', wanted: 90, least: 90 })).toMatchObject({
     kind: 'exceeded',
     account: { scope: 'tenant', reservedMicrocents: 0 },
   });
@@ -106,5 +114,5 @@ test('where the tenant denies what has no price, nothing is embedded without one
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(asked).toEqual([]);
-  expect(await world.told()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_unpriced' } }]);
+  expect(await world.events()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_unpriced' } }]);
 });

@@ -50,7 +50,7 @@ test('each try knows whether it was begun before and whether another one follows
   ]);
 });
 
-test('what is not over when the worker leaves goes back to its queue, and costs no try', async () => {
+test('a job that has not ended when the worker drains returns to its queue, and costs no try', async () => {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const { queue, consumer } = await makeWorld(async (_, __, signal) => {
     begin();
@@ -65,10 +65,10 @@ test('what is not over when the worker leaves goes back to its queue, and costs 
 
 test('what can end within the grace does', async () => {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
-  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const { promise: released, resolve: end } = Promise.withResolvers<void>();
   const { queue, consumer } = await makeWorld(async () => {
     begin();
-    await over;
+    await released;
   });
   const job = await queue.add('postrun', data);
   await begun;

@@ -27,7 +27,7 @@ interface Given {
   readonly deadlineMs?: number;
 }
 
-/** A thread in memory, and what follows its runs. */
+/** A thread in memory, and the post-run jobs of its runs. */
 export function makePostRunWorld({
   script,
   agent,
@@ -38,8 +38,8 @@ export function makePostRunWorld({
 }: Given = {}) {
   const seen: LlmRequest[] = [];
   const settled: Settlement[] = [];
-  const memory = createInMemoryPorts();
-  const kept = given ?? memory.ledger;
+  const inMemory = createInMemoryPorts();
+  const kept = given ?? inMemory.ledger;
   const ledger: Ledger = {
     ...kept,
     async settle(settlement) {
@@ -47,7 +47,7 @@ export function makePostRunWorld({
       return await kept.settle(settlement);
     },
   };
-  const ports = { ...memory, ledger };
+  const ports = { ...inMemory, ledger };
   const loaded = loadedFrom(defineAgent({ id: agentId, model: 'gpt-5.2-mini', ...agent }));
   const provider = createScriptedProvider((request, signal) => {
     seen.push(request);
@@ -71,9 +71,9 @@ export function makePostRunWorld({
     async turn(user: string, answer: string, run = runId, more: Partial<ThreadEntry> = {}) {
       const at = new Date(ports.clock.now()).toISOString();
       const base = { v: 1, t: 'message', runId: run, at, ...more } as const;
-      const held = await ports.threads.acquire({ tenant, threadId, runId: run, agentId, epoch: 1 });
-      if (held.kind !== 'acquired') throw new Error('the thread is not free');
-      await ports.threads.append({ tenant, threadId, runId: run, fence: held.fence }, `${run}:end`, [
+      const acquired = await ports.threads.acquire({ tenant, threadId, runId: run, agentId, epoch: 1 });
+      if (acquired.kind !== 'acquired') throw new Error('the thread is not free');
+      await ports.threads.append({ tenant, threadId, runId: run, fence: acquired.fence }, `${run}:end`, [
         { ...base, message: { role: 'user', content: user } },
         { ...base, message: { role: 'assistant', parts: [{ type: 'text', text: answer }] } },
       ] as ThreadEntry[]);
@@ -90,7 +90,7 @@ export function makePostRunWorld({
     async title() {
       return (await ports.threads.get(tenant, threadId)).title;
     },
-    async told() {
+    async events() {
       return (await ports.threads.events({ tenant, threadId }, { limit: 100 })).events;
     },
   };

@@ -24,7 +24,7 @@ export interface ReconcileWorldOptions {
   readonly log?: Log;
 }
 
-/** A reconciler over real stores and queues; whom it wakes, stops or gives up is only noted. */
+/** A reconciler over real stores and queues; which runs it resumes, stops or abandons is only noted. */
 export async function makeWorld(options: ReconcileWorldOptions = {}) {
   const { url, prefix = testPrefix(), through = (plain) => plain, log = silentLog } = options;
   const cluster = url !== undefined && isClusterUrl(url);
@@ -51,7 +51,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     await queues.add(queue, { runId, kind, segment }, { first: true });
   const threads = redisThreads(threadKeySpace, addJob);
   const stopped: string[] = [];
-  const told: string[] = [];
+  const endedChildren: string[] = [];
   const reconciler = new Reconciler({
     threads,
     runs: {
@@ -65,7 +65,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
         stopped.push(...runIds);
         return [];
       },
-      ended: async (runId) => void told.push(runId),
+      ended: async (runId) => void endedChildren.push(runId),
     },
     supervision,
     queues,
@@ -87,7 +87,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     abandoned,
     threads,
     stopped,
-    told,
+    endedChildren,
     woken,
     unserved: () => unserved,
     unreachable: () => unreachable,

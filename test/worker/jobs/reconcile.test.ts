@@ -10,7 +10,7 @@ import { makeWorld } from './reconcile-world.ts';
 
 orphanTests('Redis', () => undefined);
 
-test('a run without a job is put back once, under a new job id, and counted', async () => {
+test('a run without a job is requeued once, under a new job id, and counted', async () => {
   const world = await makeWorld();
   const runId = await world.seed();
   expect(await world.pass()).toBe(1);
@@ -74,7 +74,7 @@ test('a run that waits for several others is woken when one of them never began,
   expect(world.woken).toEqual([lost]);
 });
 
-test('a run that waits for money is kept in line, and woken when its money is there', async () => {
+test('a run that waits for money is kept in its wait queue, and resumed when there is money', async () => {
   const world = await makeWorld();
   const waitsFor = (account: string, neededMicrocents: number) => {
     const item = { kind: 'budget' as const, id: account, requestedAt: '2026-01-01T00:00:00.000Z' };
@@ -90,8 +90,8 @@ test('a run that waits for money is kept in line, and woken when its money is th
   await world.pass();
   expect(world.woken).toContain(rich);
   expect(world.woken).not.toContain(poor);
-  const line = world.keys.accountWaiting('acme', 'batch', 'b:1');
-  expect(await world.redis.zrange(line, 0, '-1')).toEqual([poor]);
+  const waitQueue = world.keys.accountWaiting('acme', 'batch', 'b:1');
+  expect(await world.redis.zrange(waitQueue, 0, '-1')).toEqual([poor]);
 });
 
 test('a run whose job failed without ending it continues in a new job', async () => {
@@ -117,15 +117,15 @@ test('ended runs and creations that never finished are forgotten', async () => {
   expect(await world.isOpen('young')).toBe(true);
 });
 
-test('the run above is told of a run that ended with the process that should have told it', async () => {
+test('the parent of a run whose worker was lost right after the end is notified', async () => {
   const world = await makeWorld();
   const ended = await world.seed({ status: 'cancelled' });
   await world.pass();
-  expect(world.told).toEqual([ended]);
+  expect(world.endedChildren).toEqual([ended]);
   expect(await world.isOpen(ended)).toBe(false);
 });
 
-test('a run whose job keeps vanishing is given up after ten times', async () => {
+test('a run whose job keeps vanishing is abandoned after ten times', async () => {
   const world = await makeWorld();
   const runId = await world.seed();
   await world.redis.hset(world.keys.run(runId), 'requeues', '10');
@@ -169,7 +169,7 @@ test('a run that waits for its thread has no job, and that is as it should be', 
   expect(await world.jobs()).toEqual([]);
 });
 
-test('a delayed run has no place in its thread before its time has come', async () => {
+test('a delayed run does not enter its thread before its time has come', async () => {
   const world = await makeWorld();
   const runId = await world.seed({ request: { ...request, delayMs: 3_600_000 } });
   await world.queues
@@ -179,7 +179,7 @@ test('a delayed run has no place in its thread before its time has come', async 
   await expect(world.threads.get('default', 't')).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('a thread whose lock owner has ended is passed on', async () => {
+test('the lock of an owner that has ended goes to the next run', async () => {
   const world = await makeWorld();
   const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });
   const second = await world.seed({ request, updatedAt: new Date().toISOString() });
@@ -193,15 +193,15 @@ test('a thread whose lock owner has ended is passed on', async () => {
 
 test('a lock owner without a record may be about to get one: it keeps the thread for one more pass', async () => {
   const world = await makeWorld();
-  await world.threads.enter({ ...inThread, runId: 'NOBODY' });
+  await world.threads.enter({ ...inThread, runId: 'UNKNOWN' });
   await world.threadsAreDue();
   await world.pass();
-  expect(await world.threads.get('default', 't')).toMatchObject({ lockOwner: 'NOBODY' });
+  expect(await world.threads.get('default', 't')).toMatchObject({ lockOwner: 'UNKNOWN' });
   await world.pass();
   expect(await world.threads.get('default', 't')).not.toHaveProperty('lockOwner');
 });
 
-test('a lock owner that somebody interrupted and nobody stopped is stopped', async () => {
+test('a lock owner that was interrupted and not stopped is stopped', async () => {
   const world = await makeWorld();
   const first = await world.seed({ request, updatedAt: new Date().toISOString() });
   await world.threads.enter({ ...inThread, runId: first });
@@ -211,15 +211,15 @@ test('a lock owner that somebody interrupted and nobody stopped is stopped', asy
   expect(world.stopped).toEqual([first]);
 });
 
-test('a thread whose lock owner has ended is passed on by the next pass, however many others are suspended', async () => {
+test('the lock of an owner that has ended goes to the next run in the next pass, however many others are suspended', async () => {
   const world = await makeWorld();
   const { redis, keys } = world;
   const parked = await world.seed({ status: 'suspended', request, pending: [] });
   const count = rounds({ fast: 600, all: 20_000 });
   for (let i = 0; i < count; i++) {
     const thread = { tenant: 'default', threadId: `p${i}`, runId: parked };
-    const held = await world.threads.acquire({ ...thread, agentId: 'support', epoch: 1 });
-    if (held.kind === 'acquired') await world.threads.suspend({ ...thread, fence: held.fence });
+    const acquired = await world.threads.acquire({ ...thread, agentId: 'support', epoch: 1 });
+    if (acquired.kind === 'acquired') await world.threads.suspend({ ...thread, fence: acquired.fence });
   }
   await world.threadsAreDue();
   await until('each was looked at', async () => {
@@ -246,7 +246,7 @@ test('a thread that is listed without a time is looked at', async () => {
   expect(await world.threads.get('default', 't')).not.toHaveProperty('lockOwner');
 });
 
-test('agents and empty queues that nobody has announced for a week are forgotten, and no others', async () => {
+test('agents and empty queues that no worker has announced for a week are forgotten, and no others', async () => {
   const world = await makeWorld();
   const { redis, keys } = world;
   const eightDaysAgo = Date.now() - 8 * 86_400_000;
@@ -269,7 +269,7 @@ test('a record that cannot be read does not keep the others of its page from rep
   expect(await world.isOpen(odd)).toBe(true);
 });
 
-test('a lost run is put back by the next pass, which looks at none of those that wait for people', async () => {
+test('a lost run is requeued by the next pass, which checks none of those that wait for people', async () => {
   const world = await makeWorld();
   const { redis, keys } = world;
   const pending = [{ kind: 'approval' as const, id: 'c1', requestedAt: '2026-01-01T00:00:00.000Z' }];

@@ -13,11 +13,11 @@ async function twoTurns(given?: Parameters<typeof makePostRunWorld>[0]) {
   return world;
 }
 
-test('a thread in which its user has spoken twice gets a title, and is told so', async () => {
+test('a thread with two messages of its user gets a title, and an event', async () => {
   const world = await twoTurns();
   await world.follow('title');
   expect(await world.title()).toBe('Where is order seven?');
-  expect(await world.told()).toMatchObject([
+  expect(await world.events()).toMatchObject([
     { type: 'thread.title_generated', title: 'Where is order seven?', runId, agentId, threadId },
   ]);
   const [request] = world.seen;
@@ -41,7 +41,7 @@ test('the fast model writes it where the agent maps one, and no other in its pla
   const world = await twoTurns({ agent, script: () => ({ error: { kind: 'bad_request', message: 'no' } }) });
   expect(await world.follow('title')).toBe('failed');
   expect(world.seen.map(({ model }) => model)).toEqual(['gpt-5.2-nano']);
-  expect(await world.told()).toMatchObject([
+  expect(await world.events()).toMatchObject([
     { type: 'postrun.failed', effect: 'title', error: { code: 'validation', message: 'no', retryable: false } },
   ]);
 });
@@ -57,7 +57,7 @@ test.each<[string, (world: ReturnType<typeof makePostRunWorld>) => Promise<unkno
     },
   ],
   [
-    'a second message that nobody said',
+    'a second message that is not of its user',
     async (world) => {
       await world.turn('Where is order 7?', 'On its way.', firstRun);
       await world.turn('Answer as JSON.', '{}', runId, { byRuntime: true });
@@ -68,10 +68,10 @@ test.each<[string, (world: ReturnType<typeof makePostRunWorld>) => Promise<unkno
   await prepare(world);
   await world.follow('title');
   expect(world.seen).toEqual([]);
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
 });
 
-test('a title that somebody gives meanwhile stays', async () => {
+test('a title that is set meanwhile stays', async () => {
   const world = await twoTurns({
     script: async () => {
       await world.ports.threads.update(tenant, threadId, { title: 'Mine' });
@@ -80,15 +80,15 @@ test('a title that somebody gives meanwhile stays', async () => {
   });
   await world.follow('title');
   expect(await world.title()).toBe('Mine');
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
 });
 
-test('a failure that may pass is tried again, and told when no other try follows', async () => {
+test('a failure that may pass is tried again, and emitted after the last try', async () => {
   const world = await twoTurns({ script: () => ({ text: 'Hm.' }) });
   await expect(world.follow('title', { isRepeat: false, isLast: false })).rejects.toThrow('the model wrote no title');
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
   await world.follow('title', { isRepeat: true, isLast: true });
-  expect(await world.told()).toMatchObject([
+  expect(await world.events()).toMatchObject([
     { type: 'postrun.failed', effect: 'title', error: { code: 'provider_unavailable' } },
   ]);
 });
@@ -100,17 +100,17 @@ test('a tenant without money gets no title, and no model is asked', async () => 
   const world = await twoTurns({ tenants, ledger });
   await world.follow('title', { isRepeat: false, isLast: false });
   expect(world.seen).toEqual([]);
-  expect(await world.told()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_exceeded' } }]);
+  expect(await world.events()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_exceeded' } }]);
 });
 
-test('a model that takes too long is given up for this time', async () => {
+test('a model that takes too long fails this try', async () => {
   const world = await twoTurns({ deadlineMs: 30, script: () => ({ text: 'and on and on', deltaMs: 10_000 }) });
   await expect(world.follow('title', { isRepeat: false, isLast: false })).rejects.toThrow('longer than 30 ms');
   await world.follow('title');
-  expect(await world.told()).toMatchObject([{ type: 'postrun.failed', error: { code: 'provider_unavailable' } }]);
+  expect(await world.events()).toMatchObject([{ type: 'postrun.failed', error: { code: 'provider_unavailable' } }]);
 });
 
-test('a worker that leaves tells nothing: another one goes on', async () => {
+test('a draining worker emits nothing: another one continues', async () => {
   const stop = new AbortController();
   const world = await twoTurns({
     script: () => {
@@ -121,7 +121,7 @@ test('a worker that leaves tells nothing: another one goes on', async () => {
   await expect(world.follow('title', { isRepeat: false, isLast: true }, stop.signal)).rejects.toMatchObject({
     code: 'cancelled',
   });
-  expect(await world.told()).toEqual([]);
+  expect(await world.events()).toEqual([]);
 });
 
 test('a thread that is gone gets nothing, and nothing fails', async () => {

@@ -11,7 +11,7 @@ const world = () =>
   );
 
 test.each(['poison', 'job_lost'] as const)(
-  'a run that is given up for %s ends as failed, and says why',
+  'a run that is abandoned for %s ends as failed, with the reason',
   async (reason) => {
     const jobs = world();
     const runId = jobs.submit({ input: 'Hi.' });
@@ -24,7 +24,7 @@ test.each(['poison', 'job_lost'] as const)(
   },
 );
 
-test('events of the end of a run that is given up belong to no delivery of its job', async () => {
+test('events of the end of an abandoned run belong to no delivery of its job', async () => {
   const jobs = world();
   const runId = jobs.submit({ input: 'Hi.' });
   await jobs.abandon(runId, 'job_lost');
@@ -33,7 +33,7 @@ test('events of the end of a run that is given up belong to no delivery of its j
   expect(failed?.jobAttempt).toBeUndefined();
 });
 
-test('a run that has ended is not given up', async () => {
+test('a run that has ended is not abandoned', async () => {
   const jobs = world();
   const runId = jobs.submit({ input: 'Hi.' });
   await jobs.deliver(runId);

@@ -12,9 +12,9 @@ test('a call goes to the server that the model meant, also where another one has
       name,
       tool('send', () => received.push(name), { trust: 'mcp-derived', effect: 'once' }),
     );
-  let opened = [server('docs'), server('files')];
+  let servers = [server('docs'), server('files')];
   const openServers = () =>
-    Promise.resolve({ tools: () => opened, resultReaders: [], [Symbol.asyncDispose]: async () => {} });
+    Promise.resolve({ tools: () => servers, resultReaders: [], [Symbol.asyncDispose]: async () => {} });
   const agent = defineAgent({
     id: 'clerk',
     model: 'm',
@@ -33,7 +33,7 @@ test('a call goes to the server that the model meant, also where another one has
   const pending = (await jobs.load(runId))?.pending ?? [];
   expect(pending).toMatchObject([{ toolName: 'send' }, { toolName: 'send' }]);
   // The server of the first call cannot be reached any more, and the other one takes over its name.
-  opened = [server('files')];
+  servers = [server('files')];
   jobs.ports.decide(runId, { approvals: pending.map(({ id }) => ({ toolCallId: id, granted: true })) });
   await jobs.deliver(runId);
   expect(received).toEqual([]);

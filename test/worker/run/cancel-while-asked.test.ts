@@ -6,7 +6,7 @@ import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 
-/** Asks for two payments, then says how many results there are. */
+/** Asks for two payments, then answers how many results there are. */
 const provider: LlmProvider = {
   id: 'model',
   capabilities: { tools: true, reasoning: false },
@@ -23,7 +23,7 @@ const provider: LlmProvider = {
   },
 };
 
-/** A run of which one call was granted and runs, while nobody has decided about the other, and which is cancelled then. */
+/** A run of which one call was granted and runs, while the other is undecided, and which is cancelled then. */
 async function cancelledInBetween(onPendingApprovals: CancelRequest['onPendingApprovals']) {
   const started = Promise.withResolvers<void>();
   const paid: string[] = [];
@@ -52,7 +52,7 @@ async function cancelledInBetween(onPendingApprovals: CancelRequest['onPendingAp
   return { jobs, runId, paid, outcome, record: await jobs.ports.runs.load(runId) };
 }
 
-test('deny: what nobody decided about is told as denied, and the run is cancelled', async () => {
+test('deny: an undecided call is emitted as denied, and the run is cancelled', async () => {
   const { jobs, runId, record } = await cancelledInBetween('deny');
   expect(record).toMatchObject({ status: 'cancelled', pending: [] });
   expect(jobs.eventsOf(runId, 'tool.approval.denied')).toMatchObject([

@@ -20,7 +20,7 @@ const pay = defineTool({
 async function denied(approvalDenial: 'feed_back' | 'fail' | 'degrade') {
   const provider = createScriptedProvider(({ messages }) =>
     messages.some(({ role }) => role === 'tool')
-      ? { text: 'I was told.' }
+      ? { text: 'I see.' }
       : {
           toolCalls: [
             { id: 'a', name: 'ask_agent', args: { agent: 'poet', message: 'The tide?' } },
@@ -44,7 +44,7 @@ async function denied(approvalDenial: 'feed_back' | 'fail' | 'degrade') {
   return { run, child: await jobs.load(child), jobs, runId };
 }
 
-test('a denial ends the run as degraded where its agent says so, with the reason as its text', async () => {
+test('a denial ends the run as degraded where its agent is configured so, with the reason as its text', async () => {
   const { run, jobs, runId } = await denied('degrade');
   const text = 'the call of tool pay was denied: too much';
   expect(run).toMatchObject({ status: 'degraded', pending: [], result: { text, finishReason: 'error' } });
@@ -52,15 +52,12 @@ test('a denial ends the run as degraded where its agent says so, with the reason
   expect(jobs.eventsOf(runId, 'tool.approval.denied')).toMatchObject([{ toolCallId: 'b', reason: 'too much' }]);
 });
 
-test.each(['degrade', 'fail'] as const)(
-  'whoever works for a run that a denial ends (%s) is stopped',
-  async (denial) => {
-    const { child } = await denied(denial);
-    expect(child?.status).toBe('cancelled');
-  },
-);
+test.each(['degrade', 'fail'] as const)('the child of a run that a denial ends (%s) is stopped', async (denial) => {
+  const { child } = await denied(denial);
+  expect(child?.status).toBe('cancelled');
+});
 
-test('whoever works for a run that goes on after a denial goes on, too', async () => {
+test('the child of a run that goes on after a denial goes on, too', async () => {
   const { run, child } = await denied('feed_back');
   expect([run?.status, child?.status]).toEqual(['suspended', 'completed']);
 });

@@ -49,12 +49,12 @@ describe('limits', () => {
     expect(effectiveLimits(agent(), ask({ overrides: { maxTurns: 2 } }), caps).maxSteps).toBe(2);
   });
 
-  test('what an author leaves open holds by default, but for steps, which the worker bounds', () => {
+  test('a limit that the author does not set has a default, but for steps, which the worker bounds', () => {
     const defaults = limits.parse({});
     expect(effectiveLimits(agent(), ask({ limits: greedy }), caps)).toEqual({ ...defaults, maxSteps: 1_000 });
   });
 
-  test('an agent says what callers may raise, and an operator raises all but what the worker bounds', () => {
+  test('an agent lists what callers may raise, and an operator raises all but what the worker bounds', () => {
     const author = agent({ limits: lowest, callersMayRaise: ['maxSteps', 'wallTimeMs'] });
     const raised = { ...lowest, maxSteps: 1_000, wallTimeMs: greedy.wallTimeMs };
     expect(effectiveLimits(author, ask({ limits: greedy }), caps)).toEqual(raised);
@@ -95,7 +95,7 @@ describe('what a request asks for in places of its own', () => {
     return Object.fromEntries(requestBounds.keyof().options.map((field) => [field, boundOf(field, asked[field])]));
   };
 
-  test('is what it says where its agent says nothing, or more', () => {
+  test('is its own where its agent has none, or more', () => {
     expect(boundsFor(agent(), most)).toEqual(most);
     expect(boundsFor(agent({ limits: most }), most)).toEqual(most);
     expect(boundsFor(agent({ limits: most }), least)).toEqual(least);
@@ -106,7 +106,7 @@ describe('what a request asks for in places of its own', () => {
     expect(boundsFor(agent({ limits: least }), {})).toEqual(least);
   });
 
-  test('is raised where the agent says so, and by an operator', () => {
+  test('is raised where the agent allows that, and by an operator', () => {
     for (const field of requestBounds.keyof().options) {
       const author = agent({ limits: least, callersMayRaise: [field] });
       expect(boundsFor(author, most)).toEqual({ ...least, [field]: most[field] });
@@ -186,7 +186,7 @@ describe('budgets', () => {
     expect(effective(own, asked)).toEqual({ usd: 0.02, onExceed: 'fail', unpriced: 'deny' });
   });
 
-  test('a smaller cap and a stricter rule hold', () => {
+  test('the smaller cap and the stricter rule win', () => {
     const own = cents(1, { onExceed: 'warn' });
     expect(effective(own, cents(0.5, { onExceed: 'pause' }))).toMatchObject({
       usd: 0.5,

@@ -15,7 +15,7 @@ import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
 import { makeJobs } from './job-world.ts';
 
-/** Every event goes out as early as it may: what can leave without its fact does. */
+/** Writes every event as early as it may: one that can be written without its entry is. */
 class EagerTimer extends FlushTimer {
   override schedule(target: { flush(): void }): void {
     queueMicrotask(() => target.flush());
@@ -49,7 +49,7 @@ function decidesAbout({ approvals, answers }: Decision): string {
 interface Scene {
   readonly tools: readonly Tool[];
   readonly script: ModelScript;
-  /** What people say once they are asked, the first one first. */
+  /** What people decide once they are asked, in order. */
   readonly decisions?: readonly Decision[];
 }
 
@@ -72,12 +72,12 @@ async function lostAt(writes: readonly number[], { tools, script, decisions = []
     const record = await jobs.load(runId);
     if (!record || isTerminalStatus(record.status)) break;
     if (record.status === 'suspended') {
-      const below = record.pending.filter(({ kind }) => kind === 'child').map(({ id }) => id);
+      const children = record.pending.filter(({ kind }) => kind === 'child').map(({ id }) => id);
       const asked = record.pending.map(({ id }) => id);
       const next = left.findIndex((decision) => asked.includes(decidesAbout(decision)));
       if (next !== -1) jobs.ports.decide(runId, left.splice(next, 1)[0] ?? {});
       // The last one first, so that answers come in another order than they were asked for.
-      else for (const id of below.slice(-1)) await deliver(id);
+      else for (const id of children.slice(-1)) await deliver(id);
       continue;
     }
     await deliver(runId);
@@ -103,7 +103,7 @@ const onlyOnce = new Set<RunEvent['type']>([
   'step.end',
 ]);
 
-/** What of the events happens once in a run, whoever works on it. */
+/** The events that happen once in a run, whichever worker it is on. */
 function facts(events: readonly RunEvent[]): readonly string[] {
   const facts = events.filter(({ type }) => onlyOnce.has(type));
   return facts
@@ -177,7 +177,7 @@ const unsure = (onUnknown: 'report' | 'suspend'): Scene => ({
 });
 
 test.each(['report', 'suspend'] as const)(
-  'calls of which nobody knows what they did (%s): wherever the run is lost twice, that is published once',
+  'calls with an unknown outcome (%s): wherever the run is lost twice, that is published once',
   async (onUnknown) => {
     let unknown = 0;
     for (let first = 2; first < 6; first++) {
@@ -210,7 +210,7 @@ test.each(['worker_lost', 'lock_lost'] as const)(
     });
     const rescue = defineTool({
       name: 'rescue',
-      description: 'Answers when it is told to stop.',
+      description: 'Answers when it is asked to stop.',
       inputSchema: z.strictObject({}),
       effect: 'idempotent',
       async execute(_args, { signal }) {
@@ -230,10 +230,10 @@ test.each(['worker_lost', 'lock_lost'] as const)(
       return reply;
     };
     const runId = jobs.submit({ input: 'Begin.' });
-    const leave = new AbortController();
-    const first = jobs.deliver(runId, 1, leave.signal).catch((error: unknown) => error);
+    const stop = new AbortController();
+    const first = jobs.deliver(runId, 1, stop.signal).catch((error: unknown) => error);
     await looked.promise;
-    leave.abort(code === 'lock_lost' ? new RunError(code, 'the lease is over') : new Error('shutting down'));
+    stop.abort(code === 'lock_lost' ? new RunError(code, 'the lease has ended') : new Error('shutting down'));
     await first;
     await later();
     await jobs.deliver(runId, 2);

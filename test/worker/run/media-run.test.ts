@@ -74,7 +74,7 @@ test('a model that makes images is called once, and the run ends with handles in
   expect(JSON.stringify(world.ports.events(runId))).not.toContain(Buffer.from(png.bytes).toString('base64'));
 });
 
-test('a request gets no more pieces and no longer ones than its agent gives, also where it says nothing', async () => {
+test('a request gets no more pieces and no longer ones than its agent gives, also where it asks for no number', async () => {
   const limits = { maxMediaCount: 2, maxMediaSeconds: 3 };
   const world = makeWorld({ agent: { model: 'film', limits }, generate: async () => ({ media: [mp4] }) });
   for (const media of [{ count: 10, seconds: 600 }, undefined, { count: 1, seconds: 2 }])
@@ -88,7 +88,7 @@ test('a request gets no more pieces and no longer ones than its agent gives, als
   ]);
 });
 
-test('a missing price counts as nothing, and says so', async () => {
+test('a missing price counts as nothing, and shows as unpriced', async () => {
   const world = makeWorld({ agent: { model: 'free' } });
   const runId = world.submit({ input: prompt });
   await world.deliver(runId);
@@ -227,7 +227,7 @@ test('a media job is given once, and asked for after 5, 10, 20 and then every 30
   expect(world.eventsOf(runId, 'cost.updated')).toHaveLength(1);
 });
 
-test('a worker that dies while it asks for a job leaves a run that asks again and never gives the job anew', async () => {
+test('a worker that dies while it asks for a job leaves a run that polls again and never submits the job again', async () => {
   const asked = Promise.withResolvers<void>();
   let first = true;
   const world = makeWorld({

@@ -35,7 +35,7 @@ const node = { type: 'agent', id: 'draft', prompt_template: 'Write about {{ inpu
 const inputs = { topic: 'tides' };
 const outputs = { plan: 'in short' };
 
-test('a node run makes its user message from its template and tells its beginning and end', async () => {
+test('a node run makes its user message from its template and emits its beginning and end', async () => {
   const world = makeWorld(inTurn({ text: 'Done.' }));
   const append = 'Use {{ run.outputs.plan }}.';
   const runId = world.submit({ input: '', node: { ...node, inputs, outputs, system_prompt_append: append } });
@@ -115,7 +115,7 @@ test('an output schema of the node has to be met by JSON, of any shape', async (
   expect((await bad.load(failed))?.error).toMatchObject({ code: 'validation', retryable: false });
 });
 
-test('a failing tool ends a node, and is fed back where the agent says so', async () => {
+test('a failing tool ends a node, and is fed back where the agent is configured so', async () => {
   const broken = lookWith(() => Promise.reject(new Error('broken')));
   const script = () => inTurn({ toolCalls: [{ name: 'look' }] }, { text: 'Done.' });
   const strict = makeWorld(script(), { tools: [broken] });
@@ -168,7 +168,7 @@ test('each try of a node has all the attempts that its models get', async () => 
   expect(world.requests).toHaveLength(4);
 });
 
-test('a node that is cancelled says so once, and not that it failed', async () => {
+test('a node that is cancelled emits that once, and no failure', async () => {
   const world = makeWorld(inTurn(overloaded));
   const nodeRetry = { max: 2, backoff_ms: 60_000 };
   const runId = world.submit({ input: '', node: { ...node, inputs, outputs, nodeRetry } });
@@ -181,7 +181,7 @@ test('a node that is cancelled says so once, and not that it failed', async () =
   expect(world.eventsOf(runId, 'run.cancelled')).toHaveLength(1);
 });
 
-test('a worker that takes a node over in the middle of a wait waits for the rest of it', async () => {
+test('a worker that recovers a node in the middle of a wait waits for the rest of it', async () => {
   const world = makeWorld(inTurn(overloaded, { text: 'Done.' }));
   const nodeRetry = { max: 2, backoff_ms: 60_000 };
   const runId = world.submit({ input: '', node: { ...node, inputs, outputs, nodeRetry } });

@@ -11,7 +11,7 @@ import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 import { batch } from '../../contract/ledger-world.ts';
 import { makeJobs } from './job-world.ts';
 
-/** Charges for its decisions what the input of its task says, one after the other, and acts until there are no more. */
+/** Charges for its decisions the costs in the input of its task, one after the other, and acts until there are no more. */
 interface Bill {
   readonly costs: readonly number[];
   readonly priced?: boolean;
@@ -38,7 +38,7 @@ const shop = defineTaskAdapter({
   getActionCostUsd: ({ action }) => (action.length === 1 ? 0.000_000_1 : undefined),
 });
 
-/** Pays for its first action and is never done with it, until somebody lets it. */
+/** Pays for its first action, which ends only when the test lets it. */
 const lasting = { open: false, acting: Promise.withResolvers<void>() };
 const slow = defineTaskAdapter({
   id: 'slow',
@@ -54,7 +54,7 @@ const slow = defineTaskAdapter({
   mostUsd: { act: 0.000_000_9 },
 });
 
-const nobody = defineAgent({ id: 'nobody', model: 'gpt-5.2-mini' });
+const idle = defineAgent({ id: 'idle', model: 'gpt-5.2-mini' });
 const tenants = tenantsOf({});
 
 async function begin(
@@ -71,7 +71,7 @@ async function begin(
     ]),
   };
   const jobs = makeJobs(
-    nobody,
+    idle,
     createScriptedProvider(() => ({})),
     0,
     { functions, tenants },
@@ -139,7 +139,7 @@ test('what is charged beyond the cap is counted, and ends the task with its next
   expect(await money.view(b1)).toMatchObject({ spentMicrocents: 500, reservedMicrocents: 0 });
 });
 
-test('a run that may ask for money parks, goes on for one call when somebody allows that, and fails when not', async () => {
+test('a run that may ask for money parks, goes on for one call when that is approved, and fails when not', async () => {
   const budget = { maxCostMicrocents: 100, onExceed: 'pause_for_approval' } as const;
   const { jobs, runId } = await begin({ budget });
   await jobs.deliver(runId);
@@ -163,7 +163,7 @@ test('a run that may ask for money parks, goes on for one call when somebody all
   expect(jobs.eventsOf(runId, 'task.decide')).toHaveLength(2);
 });
 
-test('a budget that only warns lets everything pass, and says so once', async () => {
+test('a budget that only warns lets everything pass, and warns once', async () => {
   const { jobs, runId } = await begin({ budget: { maxCostMicrocents: 100, onExceed: 'warn' } });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
@@ -178,7 +178,7 @@ test('where unpriced calls are denied, one is counted and the next call refused'
   expect(await costs()).toMatchObject([{ attempts: 1, unpricedAttempts: 1 }]);
 });
 
-test('what the adapter says a call may cost is held for it, and no call is made without it', async () => {
+test('what a call may cost by its adapter is reserved, and no call is made without that', async () => {
   const { jobs, runId, money } = await begin({ batch: 'b1' }, 'slow');
   await money.setBudget('b1', 89);
   await jobs.deliver(runId);
@@ -189,14 +189,14 @@ test('what the adapter says a call may cost is held for it, and no call is made 
   });
 });
 
-test('a call that is cut off has cost what it charged by then, and may have cost what was held', async () => {
+test('a call that is cut off has cost what it charged by then, and may have cost what was reserved', async () => {
   Object.assign(lasting, { open: false, acting: Promise.withResolvers<void>() });
   const { jobs, runId, money } = await begin({ batch: 'b1' }, 'slow');
-  const leaving = new AbortController();
-  const delivered = jobs.deliver(runId, 1, leaving.signal);
+  const draining = new AbortController();
+  const delivered = jobs.deliver(runId, 1, draining.signal);
   await lasting.acting.promise;
   expect(await money.view(b1)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 90 });
-  leaving.abort(new Error('the worker leaves'));
+  draining.abort(new Error('the worker is shutting down'));
   expect(await delivered).toEqual({ kind: 'handed_over' });
   expect(await money.view(b1)).toMatchObject({
     spentMicrocents: 90,
@@ -208,8 +208,8 @@ test('a call that is cut off has cost what it charged by then, and may have cost
   await jobs.deliver(runId, 2);
   const record = await jobs.load(runId);
   expect(record).toMatchObject({ status: 'completed', costMicrocents: 60, result: { output: { costMicrocents: 60 } } });
-  const told = jobs.eventsOf(runId, 'cost.updated');
-  expect(told.map(({ costMicrocents, cumulativeCostMicrocents: sum }) => [costMicrocents, sum])).toEqual([
+  const costs = jobs.eventsOf(runId, 'cost.updated');
+  expect(costs.map(({ costMicrocents, cumulativeCostMicrocents: sum }) => [costMicrocents, sum])).toEqual([
     [30, 30],
     [30, 60],
   ]);
@@ -233,8 +233,8 @@ test.each([
   const { startedAt, completedAt, wallMs } = shown ?? {};
   expect(shown).toEqual({ ...row, startedAt, completedAt, wallMs });
   expect(shown).toMatchObject({ startedAt: record?.startedAt, completedAt: record?.endedAt });
-  const told = jobs.ports.events(runId).reduce((sum, event) => sum + costIn(event), 0);
-  expect(shown?.costMicrocents).toBe(told);
+  const costs = jobs.ports.events(runId).reduce((sum, event) => sum + costIn(event), 0);
+  expect(shown?.costMicrocents).toBe(costs);
 });
 
 function costIn(event: { type: string; costMicrocents?: unknown; outcome?: unknown }): number {

@@ -5,7 +5,7 @@ import { createScriptedProvider, scripted, type ModelScript } from '../../../src
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
-/** Runs in a thread. What follows them is taken note of, with who holds the thread by then. */
+/** Runs in a thread. Their post-run jobs are noted, with the lock owner by then. */
 function makeWorld(script: ModelScript, fails = false) {
   const dispatched: { readonly runId: string; readonly status: string; readonly lockOwner: string | undefined }[] = [];
   const state = { fails };
@@ -19,7 +19,7 @@ function makeWorld(script: ModelScript, fails = false) {
   return { ...jobs, dispatched, state };
 }
 
-test('what follows an answer is queued after the run has ended and before the thread is free', async () => {
+test('post-run jobs are queued after the run has ended and before the lock is released', async () => {
   const world = makeWorld(scripted.text('It was sent.'));
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await world.deliver(runId);
@@ -28,7 +28,7 @@ test('what follows an answer is queued after the run has ended and before the th
   expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('lockOwner');
 });
 
-test('a worker that died right after the end of a run leaves it to the next delivery, and the answer is there', async () => {
+test('a worker that died right after the end of a run leaves them to the next delivery, and the answer is there', async () => {
   const world = makeWorld(scripted.text('It was sent.'), true);
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await expect(world.deliver(runId)).rejects.toThrow('redis is away');
@@ -40,7 +40,7 @@ test('a worker that died right after the end of a run leaves it to the next deli
   expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('lockOwner');
 });
 
-test('nothing follows a run without a thread, one that failed, and one that was cancelled', async () => {
+test('a run without a thread, one that failed, and one that was cancelled have no post-run jobs', async () => {
   const alone = makeWorld(scripted.text('It was sent.'));
   await alone.deliver(alone.submit({ input: 'Where is order 7?' }));
   const failed = makeWorld(() => ({ error: { kind: 'bad_request' } }));

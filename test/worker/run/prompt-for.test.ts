@@ -41,10 +41,10 @@ function makeWorld(source: Partial<AgentSource>, answers: readonly ScriptedAnswe
 const systems = ({ messages }: LlmRequest) =>
   messages.flatMap((message) => (message.role === 'system' ? [message.content] : []));
 
-test('what a builder makes is the whole system message, and it is told of the run', async () => {
-  const told: PromptContext[] = [];
+test('what a builder makes is the whole system message, and it gets facts of the run', async () => {
+  const contexts: PromptContext[] = [];
   const instructions = (_: unknown, context: PromptContext) => {
-    told.push(context);
+    contexts.push(context);
     return ' X ';
   };
   const tools = {
@@ -59,7 +59,7 @@ test('what a builder makes is the whole system message, and it is told of the ru
     { role: 'system', content: ' X ' },
     { role: 'user', content: 'Hi' },
   ]);
-  expect(told).toEqual([
+  expect(contexts).toEqual([
     {
       cwd: '/files/clerk',
       directories: ['/files/a', '/files/b'],
@@ -70,11 +70,11 @@ test('what a builder makes is the whole system message, and it is told of the ru
   ]);
 });
 
-test('a builder is told of nothing that there is not', async () => {
-  const told: PromptContext[] = [];
-  const world = makeWorld({ instructions: (_, context) => `${told.push(context)}` });
+test('a builder gets no absent facts', async () => {
+  const contexts: PromptContext[] = [];
+  const world = makeWorld({ instructions: (_, context) => `${contexts.push(context)}` });
   await world.deliver(world.submit({ input: 'Hi' }));
-  expect(told).toEqual([{ directories: [], background: false }]);
+  expect(contexts).toEqual([{ directories: [], background: false }]);
 });
 
 test('without a builder the prompt is the instructions and the task, in the background as in front', async () => {
@@ -222,7 +222,7 @@ test('a credential of this process gets neither into the prompt nor into the jou
   expect(kept).toMatchObject([{ entries: [{ t: 'agent_started', model: 'm', prompt: text }] }]);
 });
 
-test('an agent in this process works on tasks, and knows when nobody is looking', async () => {
+test('an agent in this process works on tasks, and knows when it runs in the background', async () => {
   const requests: LlmRequest[] = [];
   const provider = createScriptedProvider((request) => {
     requests.push(request);

@@ -33,31 +33,31 @@ async function makeWorld() {
     runId,
     next: next.runId,
     woken,
-    /** Drives the run again, in the hands of another worker up to the end of its turn, and there until `go` is called. */
+    /** Redrives the run on another worker, which pauses at the end of its turn until `go` is called. */
     again: async () => {
       await mill.redrive({ runId });
-      const [reached, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const [reached, paused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       const append = threads.append.bind(threads);
-      vi.spyOn(threads, 'append').mockImplementation(async (hold, op, ...rest) => {
+      vi.spyOn(threads, 'append').mockImplementation(async (lock, op, ...rest) => {
         if (op === `${runId}:end`) {
           reached.resolve();
-          await held.promise;
+          await paused.promise;
         }
-        return await append(hold, op, ...rest);
+        return await append(lock, op, ...rest);
       });
       const outcome = jobs.deliver(runId);
       await Promise.race([reached.promise, outcome]);
-      return { outcome, go: held.resolve };
+      return { outcome, go: paused.resolve };
     },
-    said: async () => {
+    entries: async () => {
       const { entries } = await threads.read('default', 'talk', { limit: 99 });
       return entries.map(({ entry }) => (entry.t === 'result' ? entry.status : entry.t));
     },
   };
 }
 
-test('a worker that stood still after the end of a run leaves its thread to who drives it again', async () => {
-  const { jobs, threads, runId, next, woken, again, said } = await makeWorld();
+test('a worker that paused after the end of a run leaves the lock to the worker that redrives it', async () => {
+  const { jobs, threads, runId, next, woken, again, entries } = await makeWorld();
   const [ended, slept] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const releaseToNext = threads.releaseToNext.bind(threads);
   vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...place) => {
@@ -74,10 +74,10 @@ test('a worker that stood still after the end of a run leaves its thread to who 
   second.go();
   expect(await second.outcome).toEqual({ kind: 'ended', status: 'completed' });
   expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ lockOwner: next, waiting: 0 }, [next]]);
-  expect(await said()).toEqual(['message', 'message', 'completed']);
+  expect(await entries()).toEqual(['message', 'message', 'completed']);
 });
 
-test('a worker that finds a run ended, and driven again by then, does nothing after its end', async () => {
+test('a worker that finds a run ended, and redriven by then, does nothing after its end', async () => {
   const { jobs, runs, threads, runId, next, woken, again } = await makeWorld();
   vi.spyOn(threads, 'releaseToNext').mockRejectedValueOnce(new Error('the worker died'));
   await expect(jobs.deliver(runId)).rejects.toThrow('the worker died');

@@ -16,7 +16,7 @@ async function endOf(script: ModelScript, overrides: { background?: boolean } = 
   return { events, last: events.slice(events.findIndex(({ type }) => type === 'usage.recorded')) };
 }
 
-test('a run that completes says what it used, then its answer, then that it is over', async () => {
+test('a run that completes emits what it used, then its answer, then its end', async () => {
   const { events, last } = await endOf(scripted.text('It was sent.'));
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.response', 'agent.end', 'run.completed']);
   const end = last.at(-1);
@@ -26,12 +26,12 @@ test('a run that completes says what it used, then its answer, then that it is o
   expect(events.filter(({ type }) => type === 'usage.recorded')).toHaveLength(1);
 });
 
-test('a run in the background has no response for anybody to deliver', async () => {
+test('a run in the background has no response to deliver', async () => {
   const { last } = await endOf(scripted.text('It was sent.'), { background: true });
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.completed']);
 });
 
-test('a run that fails, and one that is cancelled, say what they used and have no response', async () => {
+test('a run that fails, and one that is cancelled, emit what they used and have no response', async () => {
   const failed = await endOf(() => ({ error: { kind: 'bad_request' } }));
   expect(failed.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.error', 'run.failed']);
   const cancelled = await endOf(scripted.text('never'), {}, true);
@@ -51,7 +51,7 @@ test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
   ],
   ['cancelled', scripted.text('never')],
 ])(
-  'while a run that is to end as %s writes to its thread, its log does not say yet that it is over',
+  'while a run that is to end as %s writes to its thread, its log has no terminal event yet',
   async (how, script, wallTimeMs = 300_000) => {
     const flushTimer = new FlushTimer(5);
     const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini', limits: { wallTimeMs } });
@@ -59,18 +59,18 @@ test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
     const { threads } = jobs.ports;
     const append = threads.append.bind(threads);
     const runId = jobs.submit({ input: 'Where is order 7?', thread: 'talk' });
-    let isOver: boolean | undefined;
-    threads.append = async (hold, op, ...rest) => {
+    let hasEnded: boolean | undefined;
+    threads.append = async (lock, op, ...rest) => {
       if (op.endsWith(':end')) {
         await new Promise<void>((flush) => flushTimer.schedule({ flush }));
         await setImmediate();
-        isOver = jobs.ports.events(runId).some((event) => isTerminal(event) || event.type === 'run.timeout');
+        hasEnded = jobs.ports.events(runId).some((event) => isTerminal(event) || event.type === 'run.timeout');
       }
-      return await append(hold, op, ...rest);
+      return await append(lock, op, ...rest);
     };
     if (how === 'cancelled') jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
     await jobs.deliver(runId);
-    expect(isOver).toBe(false);
+    expect(hasEnded).toBe(false);
     expect(jobs.ports.events(runId).filter(isTerminal)).toHaveLength(1);
     expect(await jobs.load(runId)).toMatchObject({ status: how });
   },

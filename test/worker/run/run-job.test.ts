@@ -19,8 +19,8 @@ import { aRecord } from '../../contract/run-fixtures.ts';
 import { makeJobs } from './job-world.ts';
 
 function makeWorld() {
-  const told: { event: EventBody; queueWaitMs: number | undefined }[] = [];
-  const ports = createInMemoryPorts({ observe: (event, { queueWaitMs }) => told.push({ event, queueWaitMs }) });
+  const observed: { event: EventBody; queueWaitMs: number | undefined }[] = [];
+  const ports = createInMemoryPorts({ observe: (event, { queueWaitMs }) => observed.push({ event, queueWaitMs }) });
   const agent = loadedFrom(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }));
   const providers = singleProvider(createScriptedProvider(scripted.text('It was sent.')));
   const deps = {
@@ -53,13 +53,13 @@ function makeWorld() {
       deps,
       new AbortController().signal,
     );
-  return { told, ports, runId, deliver };
+  return { observed, ports, runId, deliver };
 }
 
-test('a run starts, answers and ends, and its start tells how long it has waited', async () => {
-  const { told, ports, runId, deliver } = makeWorld();
+test('a run starts, answers and ends, and its start has how long it waited', async () => {
+  const { observed, ports, runId, deliver } = makeWorld();
   expect(await deliver()).toEqual({ kind: 'ended', status: 'completed' });
-  const started = told.find(({ event }) => event.type === 'run.started');
+  const started = observed.find(({ event }) => event.type === 'run.started');
   expect(started?.queueWaitMs).toBeGreaterThan(0);
   expect(await ports.runs.load(runId)).toMatchObject({
     status: 'completed',
@@ -78,7 +78,7 @@ test('a second delivery of a run that has ended does nothing', async () => {
 });
 
 test('a run that another worker left is recovered, and the unfinished step begins anew', async () => {
-  const { told, ports, runId, deliver } = makeWorld();
+  const { observed, ports, runId, deliver } = makeWorld();
   const event = { runId, timestamp: new Date().toISOString(), type: 'agent.start' } as const;
   const claim: ClaimRequest = {
     runId,
@@ -93,13 +93,13 @@ test('a run that another worker left is recovered, and the unfinished step begin
   };
   await ports.runs.claim(claim, [event], [event]);
   expect(await deliver(2)).toEqual({ kind: 'ended', status: 'completed' });
-  expect(told.map(({ event: { type } }) => type)).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));
+  expect(observed.map(({ event: { type } }) => type)).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));
   expect(ports.events(runId)).toContainEqual(
     expect.objectContaining({ type: 'run.recovered', previousWorker: 'dead' }),
   );
 });
 
-test('a run that comes to a worker after its time in the queue does not begin, and is ended by whoever looks at deadlines', async () => {
+test('a run that comes to a worker after its time in the queue does not begin, and is left to the deadline watch', async () => {
   const provider = createScriptedProvider(() => ({ text: 'too late' }));
   const jobs = makeJobs(defineAgent({ id: 'a', model: 'm' }), provider);
   const runId = jobs.submit({ input: 'Hi', queueTtlMs: 1_000 });
@@ -118,8 +118,8 @@ describe('the large results of a run', () => {
     execute: () => 'x',
   });
 
-  /** A run that its first agent hands over to a second one, of which some may keep results. Answers what was dropped. */
-  async function handedOver(keeps: { readonly first: boolean; readonly second: boolean }, isCancelled = false) {
+  /** A run that its first agent hands off to a second one, of which some may keep results. Returns what was dropped. */
+  async function handedOff(keeps: { readonly first: boolean; readonly second: boolean }, isCancelled = false) {
     const dropped: string[] = [];
     const toolsOf = (id: 'first' | 'second') => (keeps[id] ? { tools: [big] } : {});
     const first = defineAgent({ id: 'first', model: 'm', handoffs: ['second'], ...toolsOf('first') });
@@ -146,11 +146,11 @@ describe('the large results of a run', () => {
     { first: false, second: true },
     { first: true, second: false },
   ])('are dropped with it, whichever of its agents kept them: %o', async (keeps) => {
-    expect(await handedOver(keeps)).toEqual(['its own']);
+    expect(await handedOff(keeps)).toEqual(['its own']);
   });
 
   test('stay when it was cancelled, and are not looked for where no agent can have kept any', async () => {
-    expect(await handedOver({ first: true, second: true }, true)).toEqual([]);
-    expect(await handedOver({ first: false, second: false })).toEqual([]);
+    expect(await handedOff({ first: true, second: true }, true)).toEqual([]);
+    expect(await handedOff({ first: false, second: false })).toEqual([]);
   });
 });

@@ -29,10 +29,10 @@ test('losing the lock is remembered even after a cancel', () => {
   expect(signals.lost).toBe(true);
 });
 
-test('a worker that leaves asks for a hand-over, not for a cancel', () => {
+test('a worker that shuts down asks for a handover, not for a cancel', () => {
   const outer = new AbortController();
   const signals = new RunSignals(outer.signal);
-  outer.abort(new RunError('worker_lost', 'leaving'));
+  outer.abort(new RunError('worker_lost', 'shutting down'));
   expect(signals.handOver).toBe(true);
   expect(signals.lost).toBe(false);
   expect(signals.signal.aborted).toBe(true);

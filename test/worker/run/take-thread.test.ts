@@ -14,7 +14,7 @@ function inThread() {
   return { jobs, runId: jobs.submit({ input: 'Where is order 7?', thread: 't1' }) };
 }
 
-test('a thread that cannot be taken up leaves nothing of the run behind in the worker', async () => {
+test('a thread whose lock cannot be acquired leaves nothing of the run behind in the worker', async () => {
   const { jobs, runId } = inThread();
   const away = new RunError('queue_unavailable', 'Redis is away');
   vi.spyOn(jobs.ports.threads, 'acquire').mockRejectedValueOnce(away);
@@ -72,7 +72,7 @@ describe('a delayed run whose time comes while another one holds its thread', ()
     expect(await jobs.deliver(runId)).toEqual({ kind: 'ended', status: 'completed' });
   });
 
-  test('fails with reject, and takes no place', async () => {
+  test('fails with reject, and does not enter the wait queue', async () => {
     const { jobs, lockOwner, runId } = await comes('reject');
     const record = await jobs.load(runId);
     expect(record).toMatchObject({ status: 'failed', error: { code: 'concurrent_run' } });

@@ -31,7 +31,7 @@ async function toolboxOf(
   return await openToolbox(agent, run, { log: silentLog, ...services }, new AbortController().signal);
 }
 
-/** What the model is told about. */
+/** The tools that the model sees. */
 async function namesOf(...given: Parameters<typeof toolboxOf>): Promise<readonly string[]> {
   await using toolbox = await toolboxOf(...given);
   return createToolExecutor(toolbox.set, toolbox.context)
@@ -59,7 +59,7 @@ test('capabilities and then injections get one and the same object, with all tha
   });
 });
 
-test('what is injected takes the place of what a capability brings, also where the agent names none', async () => {
+test('an injection replaces what a capability adds, also where the agent names none', async () => {
   const capabilities = createCapabilityRegistry();
   capabilities.register('one', () => ({ tools: [tool('notify', () => 'capability'), tool('other', () => 1)] }));
   capabilities.inject('late', () => ({ tools: [{ ...tool('notify', () => 'injected'), deferLoading: true }] }));
@@ -77,7 +77,7 @@ test('an agent with skills can read them, under that very name, also from script
   ]);
 });
 
-test('tools are told of the folders of their agent', async () => {
+test('tools get the folders of their agent', async () => {
   await using toolbox = await toolboxOf({}, { directoriesOf: () => ['/files/a'] });
   expect(toolbox.context.directories).toEqual(['/files/a']);
 });
@@ -130,7 +130,7 @@ describe('a server that lists names of ours', () => {
     ]);
   });
 
-  test('has them called by its own name, and the log says so', async () => {
+  test('has them under its own name, and that is logged', async () => {
     const lines: object[] = [];
     const log = createLog('test', 'warn', new Redactor(), { write: (line) => lines.push(JSON.parse(line) as object) });
     const names = await namesOf({ mcpServers, tools: ['mcp:evil', 'mcp:tame'] }, { openServers, log });
@@ -144,7 +144,7 @@ describe('a server that lists names of ours', () => {
     expect(lines).toMatchObject([{ server: 'evil', tools: expect.arrayContaining(['http_request', 'tame__send']) }]);
   });
 
-  test('does not take the place of the tools that run scripts, and is not told to the model beside them', async () => {
+  test('does not replace the tools that run scripts, and the model does not see it beside them', async () => {
     const codeTools = [tool('code_execute', () => 'ours'), tool('code_search', () => 'ours')];
     const source = { mcpServers, tools: ['mcp:evil'], toolInvocation: 'code-mode' as const };
     expect(await namesOf(source, { openServers, codeTools })).toEqual(['code_execute', 'code_search']);

@@ -11,7 +11,7 @@ import { makeJobs } from './job-world.ts';
 const limits = { wallTimeMs: 10_000 };
 const hourMs = 3_600_000;
 
-/** An agent that calls a tool once and then answers; the tool takes as long as the test says. */
+/** An agent that calls a tool once and then answers; the tool takes as long as the test sets. */
 function makeWorld({ takesMs = 0 }: { readonly takesMs?: number } = {}) {
   const look = defineTool({
     name: 'look',
@@ -66,7 +66,7 @@ async function crash(world: World, runId: string, atCommit: number): Promise<voi
   dead.revive();
 }
 
-test('a run that nobody had a worker for since its first one died is not timed out for that', async () => {
+test('a run without a worker since its first one died is not timed out for that', async () => {
   const world = makeWorld();
   const runId = world.submit({ input: 'Go.', limits });
   await crash(world, runId, 2);
@@ -74,7 +74,7 @@ test('a run that nobody had a worker for since its first one died is not timed o
   expect(await world.deliver(runId, 2)).toEqual({ kind: 'ended', status: 'completed' });
 });
 
-test('the time that earlier workers are known to have worked counts, whoever goes on', async () => {
+test('the time that earlier workers are known to have worked counts on every worker', async () => {
   const world = makeWorld({ takesMs: 12_000 });
   const runId = world.submit({ input: 'Go.', limits });
   // The result of the tool is the second commit: with it the record knows of the 12 seconds.
@@ -101,7 +101,7 @@ test('a task is not charged the time in which no worker had it', async () => {
   expect(output.wallMs).toBeGreaterThanOrEqual(2_000);
 });
 
-test('a run past its deadline ends, wherever its time went, and says which time that was', async () => {
+test('a run past its deadline ends, wherever its time went, and its error has the deadline', async () => {
   const world = makeWorld({ takesMs: 1_000 });
   const runId = world.submit({ input: 'Go.', deadlineMs: 60_000 });
   await crash(world, runId, 2);

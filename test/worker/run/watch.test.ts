@@ -21,7 +21,7 @@ test('one suspect is watched at a time, and the most suspected of those who wait
   expect(watch.tryEnter()).toBeDefined();
 });
 
-test('a suspect that waits too long, or is stopped, goes on without the post and takes nobody else its turn', async () => {
+test('a suspect that waits too long, or is stopped, goes on without the post, and the next one still gets it', async () => {
   const watch = new Watch(5, async () => {});
   const first = watch.tryEnter();
   const stop = new AbortController();

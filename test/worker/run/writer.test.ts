@@ -11,10 +11,10 @@ type Write =
   | { kind: 'flush'; seq: number; events: readonly OutgoingEvent[] }
   | { kind: 'commit'; seq: number; commit: Commit; events: readonly OutgoingEvent[] };
 
-/** A store that records writes and answers as told; `gate` holds answers back. */
+/** A store that records writes and has scripted replies; `gate` delays them. */
 function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
   const writes: Write[] = [];
-  const told: string[] = [];
+  const callbacks: string[] = [];
   let gate: Promise<void> | undefined;
   let failures = 0;
   let reply: (seq: number, count: number) => CommitReply = (seq, count) => ({ kind: 'ok', seq: seq + count });
@@ -51,25 +51,25 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
           await new Promise((resolve) => setImmediate(resolve));
         },
       },
-      observe: (body) => told.push(body.type),
+      observe: (body) => callbacks.push(body.type),
       log: Object.assign(Object.create(silentLog), { warn: (facts: unknown) => warnings.push(facts) }),
     },
     flushTimer: new FlushTimer(windowMs),
     kind: 'agent.turn',
     workedMs: () => 0,
-    onFenced: () => told.push('fenced'),
-    onCancel: () => told.push('cancel'),
+    onFenced: () => callbacks.push('fenced'),
+    onCancel: () => callbacks.push('cancel'),
   });
   return {
     writer,
     writes,
-    told,
+    callbacks,
     waits,
     warnings,
     get mostInFlight() {
       return mostInFlight;
     },
-    hold() {
+    pause() {
       const { promise, resolve } = Promise.withResolvers<void>();
       gate = promise;
       return () => {
@@ -89,7 +89,7 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
 
 const delta = (text: string, model = 'm') => ({ type: 'text.delta', delta: text, model }) as const;
 
-test('the first delta of a step leaves at once and the others of a window leave as one event', async () => {
+test('the first delta of a step is written at once and the others of a window as one event', async () => {
   const world = makeWorld({ windowMs: 20 });
   world.writer.emit(delta('a'));
   await until('the first delta', () => world.writes.length === 1);
@@ -114,13 +114,13 @@ test('deltas of different models are never merged', async () => {
   expect(world.writes.flatMap((w) => w.events)).toHaveLength(2);
 });
 
-test('an event that is held leaves with the next commit and not before, and what follows it stays behind it', async () => {
+test('an event that waits for a commit is written with it and not before, and later events stay behind it', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'first' });
   world.writer.emitWithCommit({ type: 'agent.fanout.spawned', children: ['a'] });
   world.writer.emit({ type: 'text.complete', text: 'last' });
   world.writer.flush();
-  await until('what is not held', () => world.writes.length === 1);
+  await until('what does not wait', () => world.writes.length === 1);
   world.writer.flush();
   await world.writer.commit({});
   world.writer.emit({ type: 'text.complete', text: 'free again' });
@@ -132,27 +132,27 @@ test('an event that is held leaves with the next commit and not before, and what
   ]);
 });
 
-test('commits that wait for the write in flight are one write, so that no event leaves with the entry of another', async () => {
+test('commits that wait for the write in flight are one write, so that no event is written with the entry of another', async () => {
   const world = makeWorld();
-  const release = world.hold();
-  const opened = (prompt: string) => ({ v: 1, t: 'agent_started', model: 'm', at: '', prompt }) as const;
-  const written = [world.writer.commit({ entries: [opened('in flight')] })];
+  const release = world.pause();
+  const started = (prompt: string) => ({ v: 1, t: 'agent_started', model: 'm', at: '', prompt }) as const;
+  const written = [world.writer.commit({ entries: [started('in flight')] })];
   await until('the first write', () => world.writes.length === 1);
-  written.push(world.writer.commit({ entries: [opened('a')], patch: { steps: 1, activity: 'calls' } }));
+  written.push(world.writer.commit({ entries: [started('a')], patch: { steps: 1, activity: 'calls' } }));
   world.writer.emit({ type: 'text.complete', text: 'b' });
-  written.push(world.writer.commit({ entries: [opened('b')], patch: { activity: 'idle' } }));
+  written.push(world.writer.commit({ entries: [started('b')], patch: { activity: 'idle' } }));
   release();
   await Promise.all(written);
   const [, second, ...others] = world.writes.map((write) => (write.kind === 'commit' ? write.commit : undefined));
   expect(others).toEqual([]);
-  expect(second?.entries).toEqual([opened('a'), opened('b')]);
+  expect(second?.entries).toEqual([started('a'), started('b')]);
   expect(second?.patch).toMatchObject({ steps: 1, activity: 'idle' });
   expect(second?.events).toMatchObject([{ text: 'b' }]);
 });
 
 test('a commit behind the one that lets the run go is not part of it', async () => {
   const world = makeWorld();
-  const release = world.hold();
+  const release = world.pause();
   const first = world.writer.commit({});
   await until('the first write', () => world.writes.length === 1);
   const last = world.writer.commit({ release: 'handed_over' });
@@ -163,7 +163,7 @@ test('a commit behind the one that lets the run go is not part of it', async () 
   expect(world.writes).toHaveLength(2);
 });
 
-test('what says that an answer is there waits with the answer that is kept back', async () => {
+test('the events of an answer wait with the answer for the commit', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'the answer' });
   world.writer.writeWithCommit([{ v: 1, t: 'agent_started', model: 'm', at: '' }]);
@@ -175,7 +175,7 @@ test('what says that an answer is there waits with the answer that is kept back'
 
 test('at most one write is in flight and a slow store makes the next one larger', async () => {
   const world = makeWorld();
-  const release = world.hold();
+  const release = world.pause();
   world.writer.emit(delta('a'));
   await until('the first write', () => world.writes.length === 1);
   for (let i = 0; i < 5; i++) world.writer.emit({ type: 'text.complete', text: String(i) });
@@ -201,7 +201,7 @@ test('a flush that was refused goes out again unchanged before anything else', a
   expect(world.writes.at(-1)).toMatchObject({ kind: 'commit', seq: 4 });
 });
 
-test('a store that keeps refusing is asked ever more rarely, and one line says so', async () => {
+test('a store that keeps refusing is asked ever more rarely, and one line is logged', async () => {
   const world = makeWorld();
   world.fail(7);
   world.writer.emit(delta('a'));
@@ -225,7 +225,7 @@ test('a store that keeps refusing ends the commit with queue_unavailable', async
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'queue_unavailable' });
 });
 
-test('an event does not leave ahead of the commit it was emitted for, also when a flush has just begun', async () => {
+test('an event is not written ahead of the commit it was emitted for, also when a flush has just begun', async () => {
   const world = makeWorld();
   world.writer.emit(delta('a'));
   world.writer.flush();
@@ -234,7 +234,7 @@ test('an event does not leave ahead of the commit it was emitted for, also when 
   expect(world.writes).toMatchObject([{ kind: 'commit', events: [{ type: 'text.delta' }, { type: 'agent.end' }] }]);
 });
 
-test('what was emitted for a commit that failed does not leave later without it', async () => {
+test('what was emitted for a commit that failed is not written later without it', async () => {
   const world = makeWorld();
   world.fail(Number.MAX_SAFE_INTEGER);
   world.writer.emit(delta('a'));
@@ -248,14 +248,14 @@ test('what was emitted for a commit that failed does not leave later without it'
   expect(world.writes).toHaveLength(refused);
 });
 
-test('a fenced write closes the writer for good and says so once', async () => {
+test('a fenced write closes the writer for good and calls back once', async () => {
   const world = makeWorld();
   world.answerWith(() => ({ kind: 'fenced' }));
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
   world.writer.emit(delta('x'));
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
   expect(world.writes).toHaveLength(1);
-  expect(world.told).toEqual(['fenced']);
+  expect(world.callbacks).toEqual(['fenced']);
 });
 
 test('a cancel that the store answers with is passed on', async () => {
@@ -266,10 +266,10 @@ test('a cancel that the store answers with is passed on', async () => {
     cancel: { drain: false, onPendingApprovals: 'deny' },
   }));
   await world.writer.commit({});
-  expect(world.told).toEqual(['cancel']);
+  expect(world.callbacks).toEqual(['cancel']);
 });
 
-test('nothing leaves after the release', async () => {
+test('nothing is written after the release', async () => {
   const world = makeWorld();
   await world.writer.commit({ release: 'terminal' });
   world.writer.emit(delta('late'));
@@ -277,7 +277,7 @@ test('nothing leaves after the release', async () => {
   expect(world.writes).toHaveLength(1);
 });
 
-test('a cancel that comes while the end of a run waits to be written says nothing behind it', async () => {
+test('a cancel that comes while the end of a run waits to be written adds no event after it', async () => {
   const world = makeWorld();
   const usage = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
   world.writer.emitWithCommit({ type: 'run.cancelled', drained: false, usage, costMicrocents: 0 });
