@@ -68,7 +68,7 @@ export interface RunningWorker {
   readonly healthPort: number;
   /** Runs that it works on now. */
   active(): number;
-  /** Stops taking jobs, lets runs reach their next commit, hands over the rest after `graceMs`, and disconnects. */
+  /** Stops taking jobs, lets runs reach their next commit, releases the rest to other workers after `graceMs`, and disconnects. */
   stop(graceMs: number): Promise<void>;
 }
 

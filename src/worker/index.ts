@@ -1,4 +1,4 @@
-/** The public door of the worker side: what agent and tool authors, and programs that run agents themselves, import. */
+/** The public door of the worker side: what agent and tool authors, and applications that run agents themselves, import. */
 import { createAgentWith } from './local/create-agent.ts';
 import type { AgentHandle, CreateAgentOptions } from './local/agent-handle.ts';
 import type { Agent } from './agents/define-agent.ts';

@@ -135,7 +135,7 @@ function onceIdle(worker: RunningWorker, idle: () => void): void {
   }, 1_000).unref();
 }
 
-/** What the configuration says, or the end of the process with everything that is wrong with it. */
+/** The configuration, or the end of the process with everything that is wrong with it. */
 function orStop<T>(read: () => T): T {
   try {
     return read();

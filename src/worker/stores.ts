@@ -68,7 +68,7 @@ export interface WorkerStores {
   readonly family: Family;
 }
 
-/** Everything that the rooms of a worker keep in Redis, or where the configuration says. */
+/** Everything that the rooms of a worker keep in Redis, or in a place that the configuration names. */
 export async function openStores(
   { place, subscriber }: WorkerRedis,
   { config, log, redactor, tenants, observe, observeLimiter, ...given }: StoresOptions,

@@ -23,14 +23,14 @@ export interface PolicyQuestion {
   readonly granted?: boolean;
   /** The provider has carried it out itself, where no rule could stop it. */
   readonly providerExecuted?: boolean;
-  /** A person has granted this very call. Rules that ask for that are content, all others still hold. */
+  /** A person has granted this very call. Rules that ask for that are content, all others still apply. */
   readonly approved?: boolean;
 }
 
 export interface PolicyVerdict {
   readonly action: PolicyAction;
   readonly ruleId?: string;
-  /** For people; never holds an argument. */
+  /** For people; never contains an argument. */
   readonly reason?: string | undefined;
   /** All arguments in place of the model's. */
   readonly updatedToolArgs?: Readonly<Record<string, unknown>>;
@@ -39,7 +39,7 @@ export interface PolicyVerdict {
 }
 
 export interface Policy {
-  /** There are no rules but the hard ones, which are about what a tool says that it touches. */
+  /** There are no rules but the hard ones, which are about what a tool declares that it touches. */
   readonly isEmpty: boolean;
   /** Is there a rule about these? */
   isAbout(subject: PolicySubject): boolean;
@@ -74,7 +74,7 @@ export function createPolicy(
     decide(question) {
       const refused = decideHard(question);
       if (refused) return refused;
-      const rule = ordered.find((one) => holds(one, question));
+      const rule = ordered.find((one) => matches(one, question));
       return gated(rule ? verdictOf(rule, question) : { action: 'allow' }, question);
     },
   };
@@ -130,7 +130,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
-function holds({ subjects, action, condition }: PolicyRule, question: PolicyQuestion): boolean {
+function matches({ subjects, action, condition }: PolicyRule, question: PolicyQuestion): boolean {
   if (!subjects.includes(question.subject)) return false;
   const { eventType, subagentName, hasKeys, metadataEquals, contextEquals } = condition;
   if (eventType !== undefined && eventType !== question.eventType) return false;
@@ -161,7 +161,7 @@ function namesExactly({ toolName, pattern }: Named, question: PolicyQuestion): b
   return names.some((name) => matchesGlob(pattern, name));
 }
 
-/** The same by what a server's tool is called alone: enough for a rule that holds a call back. */
+/** The same by what a server's tool is called alone: enough for a rule that stops a call. */
 function namesLoosely({ toolName, pattern }: Named, { toolName: shown, sourceNames }: PolicyQuestion): boolean {
   if (!sourceNames) return false;
   const names = [shown ?? '', ...sourceNames, ...sourceNames.map((name) => name.slice(name.indexOf('/') + 1))];
@@ -223,7 +223,7 @@ export function matchesGlob(pattern: string, name: string): boolean {
   // Where the last star stands, and how much of the name it has taken so far.
   let [star, taken] = [-1, 0];
   while (n < given.length) {
-    // The star comes first: a name may hold one, too.
+    // The star comes first: a name may contain one, too.
     if (wanted[p] === '*') [star, taken, p] = [p, n, p + 1];
     else if (p < wanted.length && (wanted[p] === '?' || wanted[p] === given[n])) [p, n] = [p + 1, n + 1];
     else if (star !== -1) {

@@ -6,7 +6,7 @@ const maxDepth = 64;
 const formsOf = new WeakMap<readonly string[], readonly string[]>();
 
 /**
- * Does a JSON value hold one of these secrets in any text, names of fields included? Also URL-encoded, also in every
+ * Does a JSON value contain one of these secrets in any text, names of fields included? Also URL-encoded, also in every
  * character, in base64 and JSON-escaped. Values
  * under 6 characters are not looked for. What is nested deeper than 64 levels counts as one that does. Never throws.
  */
@@ -26,21 +26,21 @@ export function heldSecret(value: unknown): boolean {
 }
 
 function carries(value: unknown, forms: readonly string[], depth: number): boolean {
-  if (typeof value === 'string') return holdsAny(value, forms);
-  if (typeof value === 'number' || typeof value === 'bigint') return holdsAny(String(value), forms);
+  if (typeof value === 'string') return containsAny(value, forms);
+  if (typeof value === 'number' || typeof value === 'bigint') return containsAny(String(value), forms);
   if (value === null || typeof value !== 'object') return false;
   if (depth > maxDepth) return true;
   if (Array.isArray(value)) return value.some((item) => carries(item, forms, depth + 1));
-  return Object.entries(value).some(([name, item]) => holdsAny(name, forms) || carries(item, forms, depth + 1));
+  return Object.entries(value).some(([name, item]) => containsAny(name, forms) || carries(item, forms, depth + 1));
 }
 
-function holdsAny(text: string, forms: readonly string[]): boolean {
+function containsAny(text: string, forms: readonly string[]): boolean {
   if (forms.some((form) => text.includes(form))) return true;
   const decoded = text.includes('%') ? urlDecoded(text) : text;
   return decoded !== text && forms.some((form) => decoded.includes(form));
 }
 
-/** Every escape that is one, the others as they stand. Escapes of single bytes are enough: forms hold the longer ones. */
+/** Every escape that is one, the others as they stand. Escapes of single bytes are enough: the forms cover the longer ones. */
 function urlDecoded(text: string): string {
   return text.replaceAll(/(?:%[0-9A-Fa-f]{2}){1,512}/g, (escapes) =>
     Buffer.from(escapes.replaceAll('%', ''), 'hex').toString('utf8'),

@@ -111,7 +111,7 @@ export function followUp(
   }
 }
 
-/** The event of one candidate taking over from another. */
+/** The event of a change from one candidate to the next. */
 export function fallbackFrom(
   from: Candidate,
   error: LlmError,
@@ -148,7 +148,7 @@ type Labelled = ToolMessage | Extract<Message, { role: 'user' }>;
 
 /**
  * The messages as a provider may see them: tool results and summaries that it does not accept are replaced by a notice.
- * The same array when nothing changes. A result without a label is public; what users say themselves goes to everybody.
+ * The same array when nothing changes. A result without a label is public; what users write themselves goes to every provider.
  */
 export function withinSensitivity(
   messages: readonly Message[],

@@ -66,10 +66,10 @@ export interface ChainCall {
   onAttempt(attempt: Attempt, next?: NextAttempt): void;
   /** Asked before anything is sent. A throw ends the step with that error and records no attempt. */
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
-  /** When another candidate takes over, before its first attempt. */
+  /** When the chain moves to another candidate, before its first attempt. */
   onFallback?(transition: Fallback): void;
   /**
-   * Asked when a candidate refuses the request for its length, before another one takes over; at most once. The same
+   * Asked when a candidate refuses the request for its length, before the chain moves to another one; at most once. The same
    * request, made shorter, is then tried on the same candidate. `attemptNumber` is that of the next attempt.
    */
   shorten?(): Promise<{ readonly request: ChainRequest | undefined; readonly attemptNumber: number }>;

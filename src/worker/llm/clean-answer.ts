@@ -30,7 +30,7 @@ export function cleanAnswer(answer: LlmAnswer): LlmAnswer {
   };
 }
 
-/** What a provider says that a call used. Undefined for what no call can use: it counts as not reported. */
+/** The usage that a provider reports for a call. Undefined for what no call can use: it counts as not reported. */
 export function soundUsage(usage: Usage | undefined): Usage | undefined {
   const parsed = usageSchema.safeParse(usage);
   if (!parsed.success) return undefined;

@@ -8,7 +8,7 @@ export type Rate = number | TieredRate;
 
 interface TieredRate {
   readonly base: number;
-  /** In rising order. The last tier whose `above` is less than the prompt's tokens (cached ones included) holds. */
+  /** In rising order. The last tier whose `above` is less than the prompt's tokens (cached ones included) applies. */
   readonly tiers: readonly { readonly above: number; readonly rate: number }[];
 }
 
@@ -20,7 +20,7 @@ export interface Price {
   readonly cacheWrite: Rate;
 }
 
-/** The price that holds at a time, or undefined when it is not known. Never throws. */
+/** The price that applies at a time, or undefined when it is not known. Never throws. */
 export type PriceLookup = (provider: string, model: string, at: Date) => Price | undefined;
 
 /** Microcents of one call: each class of token is rounded once, so that sums of calls stay exact. */

@@ -52,7 +52,7 @@ type Refused = Pick<Failed, 'error' | 'thrown'>;
 /**
  * The ordered plan of models for one run. The only place that retries a model call: waits and retries within an entry,
  * goes on to the next entry when one is used up, stops at errors that no other attempt can repair, and never tries again
- * once a part of an answer has been shown, unless its policy says so. One call at a time. Over the steps of a run it
+ * once a part of an answer has been shown, unless its policy allows it. One call at a time. Over the steps of a run it
  * remembers the last provider, and which models to leave alone for a while.
  */
 export class FallbackChain {

@@ -11,7 +11,7 @@ const maxRemembered = 1_000;
 
 const usdPerMillion = z.number().min(0).max(100_000);
 
-/** A price as people write it. Cached tokens cost as much as others unless said; no provider means any. */
+/** A price as people write it. Cached tokens cost as much as others unless given; no provider means any. */
 export const priceEntry = z.strictObject({
   provider: z.string().min(1).optional(),
   model: z.string().min(1),

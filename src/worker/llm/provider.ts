@@ -93,7 +93,7 @@ export interface LlmProvider {
   /** Tokens of prompt and answer together that this model takes. Absent: not known. */
   contextWindowOf?(model: string): number | undefined;
   generate(request: LlmRequest, onPart: (part: LlmPart) => void, signal: AbortSignal): Promise<LlmAnswer>;
-  /** What this model makes, as the operator says. Absent: it is a chat model, whatever its name. */
+  /** What this model makes, by the operator's configuration. Absent: it is a chat model, whatever its name. */
   mediaOf?(model: string): MediaOffer | undefined;
   readonly media?: MediaPort;
 }

@@ -3,7 +3,7 @@ import type { AssistantPart } from '../../shared/contract/message.ts';
 import { type LlmAnswer, type LlmPart, type LlmProvider, wrapProvider } from './provider.ts';
 
 /**
- * The same provider, whose answers hold no secret of this process, also none that is split over parts: what a model says
+ * The same provider, whose answers contain no secret of this process, also none that is split over parts: what a model says
  * goes into events, the journal, threads and other models. The redactor learns the provider's own credentials.
  */
 export function scrubbed(provider: LlmProvider, redactor: Redactor): LlmProvider {

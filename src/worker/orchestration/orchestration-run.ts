@@ -51,7 +51,7 @@ interface Question {
   readonly answer: PromiseWithResolvers<PersonDecision>;
 }
 
-/** What there is to do about a step that has ended, when it is its turn. */
+/** What follows a step that has ended, when it is its turn. */
 type AfterStep = () => Promise<void> | void;
 
 /** The run of an orchestration, as far as the orchestration needs it. */
@@ -86,7 +86,7 @@ export interface OrchestrationDeps {
 }
 
 /**
- * Runs an orchestration up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
+ * Runs an orchestration up to where it ends or waits for others. First it gets everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
 export async function runOrchestration(
@@ -111,7 +111,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   readonly #children: AskedChildren;
   readonly #permits: ChildPermits;
   readonly #questions = new Map<string, Question>();
-  /** Asked for and not answered by the journal; `#working` are those of them that run. */
+  /** Asked for and without an answer in the journal; `#working` are those of them that run. */
   readonly #steps = new Map<string, Step>();
   readonly #working = new Set<string>();
   readonly #after: AfterStep[] = [];

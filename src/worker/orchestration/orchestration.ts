@@ -8,7 +8,7 @@ import { within } from '../../shared/base/deadline.ts';
 
 /**
  * A run that is a function instead of a turn: it has other runs do the work, and waits for them without a worker. It is run
- * again from its beginning whenever a worker picks the run up, and is then answered what it was answered before, in the same
+ * again from its beginning whenever a worker picks the run up, and then gets the answers that it got before, in the same
  * order. So it may depend on nothing but its request and these answers, and its steps are the only place for side effects.
  */
 export type Orchestration = (host: OrchestrationHost) => Promise<OrchestrationResult>;
@@ -18,7 +18,7 @@ export interface OrchestrationResult {
   readonly output?: unknown;
   /** It could not begin, because something has to be known first. */
   readonly blocked?: true;
-  /** A denial ended it, and `text` says so. */
+  /** A denial ended it; `text` has the reason. */
   readonly degraded?: true;
 }
 
@@ -69,7 +69,7 @@ export type ChildAnswer = { readonly runId: string } & (
   | { readonly kind: 'ended'; readonly end: ChildEnd }
 );
 
-/** What the run has answered. Throws as it failed. */
+/** The text of the run's answer. Throws as it failed. */
 export function answerText(answer: ChildAnswer, who: string): string {
   if (answer.kind === 'never') throw new RunError('cancelled', `${who} was not asked`);
   const { status, text, error } = answer.end;

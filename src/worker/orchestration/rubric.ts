@@ -7,7 +7,7 @@ import { microcents, usage, zeroUsage, type Usage } from '../../shared/contract/
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { readOutput } from '../turn/output.ts';
 
-/** What an evaluation says about an answer. Without a score it only passes or not. */
+/** The verdict of an evaluation. Without a score it only passes or not. */
 export const evaluation = z.object({
   passed: z.boolean(),
   score: z.number().optional(),

@@ -74,7 +74,7 @@ function hostOf(host: OrchestrationHost, adapter: TaskAdapter): TaskHost {
   };
 }
 
-/** A task that its adapter broke has failed. Any other end is a result, and says whether it passed. */
+/** A task that its adapter broke has failed. Any other end is a result, with whether it passed. */
 function resultOf(outcome: Exclude<TaskOutcome, { status: 'suspended' }>): OrchestrationResult {
   const error = outcome.status === 'failed' ? outcome.error : undefined;
   if (error) throw new RunError(error.code, error.message, { details: { steps: outcome.steps.length } });
@@ -94,7 +94,7 @@ const functions = {
   knowledge: 'onKnowledgeBlocked',
 } as const satisfies Record<string, keyof TaskAdapter>;
 
-/** What a call of an adapter's function costs: what it charged, and what the adapter says that its action cost. */
+/** What a call of an adapter's function costs: what it charged, and the cost that the adapter reports for its action. */
 function callCosts(
   adapter: TaskAdapter,
   call: string,

@@ -6,7 +6,7 @@ import type { Tool } from './tool.ts';
 
 /**
  * The tools as one agent uses them, each under a name of its own. Options bind to a source and a name: those of a plain
- * name hold for code of this worker, those of `mcp:<server>/<tool>` for that tool of that server. Throws `validation` as
+ * name apply to code of this worker, those of `mcp:<server>/<tool>` for that tool of that server. Throws `validation` as
  * `distinctlyNamed` does.
  */
 export function configuredTools(
@@ -17,7 +17,7 @@ export function configuredTools(
   return distinctlyNamed(given, collisions).map((tool) => withOptions(tool, optionsOf(tool, options)));
 }
 
-/** What the agent says about this very tool: a server's tool never inherits the settings of a tool of the same name. */
+/** The agent's options for this very tool: a server's tool never inherits the settings of a tool of the same name. */
 function optionsOf({ name, source }: Tool, options: Readonly<Record<string, ToolOptions>>): ToolOptions | undefined {
   const key = (source ? qualifiedNames(source) : [name]).find((one) => Object.hasOwn(options, one));
   return key === undefined ? undefined : options[key];
@@ -28,7 +28,7 @@ export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool 
   if (!options) return tool;
   const { args, ...rest } = options;
   const fixed = args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) };
-  // An agent may ask for an approval where the tool does not, and do without where the tool says so for every call.
+  // An agent may ask for an approval where the tool does not, and do without where the tool asks for one at every call.
   return { ...tool, ...defined(rest), ...fixed };
 }
 

@@ -124,7 +124,7 @@ async function checkWith(schema: z.ZodType, args: unknown): Promise<CheckedArgs>
   return { ok: false, problems: problemsOf(checked.error, 'arguments') };
 }
 
-/** What a tool answered, as its author has promised it. */
+/** The answer of a tool, as its author has promised it. */
 async function checkedOutput(schema: z.ZodType, value: unknown): Promise<unknown> {
   const checked = await schema.safeParseAsync(await value);
   if (checked.success) return checked.data;

@@ -33,7 +33,7 @@ export async function openWithin(folder: string, path: unknown, maxBytes: number
   if (!isBelow(folder, target)) throw notReadable();
   const file = await openFile(target);
   try {
-    // Where it really is, whatever the path said, and whatever its folders have become since.
+    // Where it really is, whatever the path was, and whatever its folders have become since.
     const where = await whereIs(file, target);
     const stat = await file.stat();
     if (!isBelow(folder, where) || !stat.isFile() || stat.nlink !== 1) throw notReadable();
@@ -46,7 +46,7 @@ export async function openWithin(folder: string, path: unknown, maxBytes: number
   }
 }
 
-/** Only Linux says where an open file is. Elsewhere it is what its path leads to, as long as that is still the same file. */
+/** Only Linux shows where an open file is. Elsewhere it is what its path leads to, as long as that is still the same file. */
 async function whereIs(file: FileHandle, target: string): Promise<string> {
   if (knowsOpenPaths()) return await readlink(`/proc/self/fd/${file.fd}`);
   const path = await realpath(target);

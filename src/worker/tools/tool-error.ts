@@ -7,7 +7,7 @@ import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 const maxMessageChars = 2_000;
 
 /**
- * Thrown by a tool to say what kind of failure it is; any other thrown value counts as `execution_failed`. A
+ * Thrown by a tool to name the kind of its failure; any other thrown value counts as `execution_failed`. A
  * `rate_limited` tool that is `read` or `idempotent` is tried again up to three times before the failure shows.
  *
  * @example
@@ -23,7 +23,7 @@ export class ToolError extends Error {
   }
 }
 
-/** What a failed call says, before it is put into words for the model. */
+/** How a call failed, before it is put into words for the model. */
 export interface ToolFault {
   readonly kind: ToolErrorKind;
   readonly message: string;
@@ -67,7 +67,7 @@ export type RunEnd =
   | { readonly kind: 'failed'; readonly error: RunError }
   | { readonly kind: 'degraded'; readonly text: string };
 
-/** What a denial does to the run, as its agent says. Undefined: the run goes on, and the caller gets the denial. */
+/** What a denial does to the run, by its agent's setting. Undefined: the run continues, and the caller gets the denial. */
 export function endByDenial(denial: AgentDefinition['approvalDenial'], error: RunError): RunEnd | undefined {
   switch (denial) {
     case 'feed_back':

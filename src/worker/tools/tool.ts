@@ -54,7 +54,7 @@ export interface HostContext extends ToolContext {
   readonly promote: (names: readonly string[]) => void;
   /**
    * Calls a tool on behalf of this call, through every check that the model's own calls pass. A call with a side effect
-   * that was already made by an earlier, interrupted run of the same script answers what it answered then. Never rejects.
+   * that was already made by an earlier, interrupted run of the same script gives the same answer as then. Never rejects.
    */
   callTool(name: string, args: unknown): Promise<InnerOutcome>;
 }
@@ -105,12 +105,12 @@ export interface ResultOrigin {
   readonly inboundSanitization?: Sanitization;
 }
 
-/** A result with more to say than its value. A tool that returns anything else returns the value itself. */
+/** A result with more than its value. A tool that returns anything else returns the value itself. */
 export class ToolOutput {
   readonly value: unknown;
   /** Names where all of it can be read with `read_result`. */
   readonly handle: string | undefined;
-  /** The tool says that it failed: the model gets the value as the error. */
+  /** The tool reports that it failed: the model gets the value as the error. */
   readonly isError: boolean;
   /** What made the value, where that is another tool: it is sanitised, labelled and withheld like a result of that one. */
   readonly origin: ResultOrigin | undefined;
@@ -167,7 +167,7 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   readonly sensitivity?: Sensitivity;
   /** Names of tool secrets that `context.secrets.get` answers. Default none. */
   readonly secretsAllowed?: readonly string[];
-  /** Over what its trust class says: for tools that return text which others wrote. */
+  /** In place of what its trust class asks for: for tools that return text which others wrote. */
   readonly inboundSanitization?: Sanitization;
   /** Where its results come from. Default `user-defined`. */
   readonly trust?: TrustClass;
@@ -185,7 +185,7 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   summarize?(text: string, signal: AbortSignal): string | Promise<string>;
   /** Shown with approvals and audits. It changes nothing. */
   readonly sideEffectClass?: string;
-  /** Shown in audits. Tools written in code run in the worker's own process whatever it says. */
+  /** Shown in audits. Tools written in code run in the worker's own process in any case. */
   readonly sandboxPolicy?: string;
   /** Accepted and without effect. */
   readonly memoryGuardTier?: string;
@@ -262,7 +262,7 @@ export interface Tool {
   readonly delegate?: (args: unknown, asking: { readonly messages: readonly Message[] }) => ChildSpec;
   /** The agent that does it, for the loader of this tool. */
   readonly carries?: unknown;
-  /** Instead of running, the call hands the conversation over to this agent once its step is complete. */
+  /** Instead of running, the call hands the conversation to this agent once its step is complete. */
   readonly handoff?: string;
   /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;

@@ -114,7 +114,7 @@ test.each<[what: string, condition: PolicyRule['condition'], matches: boolean, a
   ['keys of no object', { hasKeys: ['0'] }, false, { args: 'text' }],
   ['metadata', { metadataEquals: { plan: 'free' } }, true],
   ['other metadata', { metadataEquals: { plan: 'pro' } }, false],
-  ['two parts of which one holds', { toolName: 'send_mail', metadataEquals: { plan: 'pro' } }, false],
+  ['two parts of which one matches', { toolName: 'send_mail', metadataEquals: { plan: 'pro' } }, false],
 ])('a condition on %s', (_, condition, matches, about = {}) => {
   const subjects = ['tool_call', 'subagent'] as const;
   expect(decide([rule({ action: 'deny', condition, subjects: [...subjects] })], about).action).toBe(
@@ -261,7 +261,7 @@ describe('hard rules', () => {
     expect(about({})).toBeUndefined();
   });
 
-  test('no text for people holds an argument', () => {
+  test('no text for people contains an argument', () => {
     const verdict = decide([], { facts: { urls: ['https://secret-host.example/?key=1'], command: 'ls' } });
     expect(JSON.stringify(verdict)).not.toContain('secret-host');
   });
@@ -358,7 +358,7 @@ describe('a rule and a tool of a server', () => {
     [{ pattern: '*_request' }],
     [{ toolName: 'mcp:evil/http_request' }],
     [{ pattern: 'mcp:evil/*' }],
-  ])('what %j holds back is held back wherever it comes from', (condition) => {
+  ])('what %j stops is stopped wherever it comes from', (condition) => {
     for (const action of ['deny', 'request_approval', 'defer', 'request_user_input'] as const)
       for (const about of [theirs, renamed]) expect(decide([rule({ action, condition })], about).action).toBe(action);
   });

@@ -40,7 +40,7 @@ test('what a tool asks for stands above its trust class', () => {
   expect(run(injection, 'mcp-derived', 'flag')).toEqual(byTrust['user-defined']);
 });
 
-test('block refuses what holds something, and leaves the rest as it is', () => {
+test('block refuses what contains something, and leaves the rest as it is', () => {
   expect(run(injection, 'mcp-derived', 'block')).toEqual({
     text: '',
     findings: ['ignore_instructions'],

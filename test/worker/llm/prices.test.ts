@@ -78,7 +78,7 @@ test('a price file has a date of its own, and the shipped data has one', () => {
   expect(priceDataDate).toMatch(/^\d{4}-\d{2}-\d{2}$/);
 });
 
-test('prices that come with a provider hold for it', () => {
+test('prices that come with a provider apply to it', () => {
   const lookup = createPriceLookup(undefined, [
     { provider: 'mine', model: 'x', inputUsdPerMillion: 1, outputUsdPerMillion: 1 },
   ]);
@@ -104,7 +104,7 @@ test('every problem of a price file is reported at once', () => {
   );
 });
 
-test('of two prices for one model the first holds, and a field that is there twice is a problem', () => {
+test('of two prices for one model the first applies, and a field that is there twice is a problem', () => {
   const twice = [1, 2].map((usd) => ({ model: 'x', inputUsdPerMillion: usd, outputUsdPerMillion: usd }));
   expect(createPriceLookup(undefined, twice)('p', 'x', now)?.input).toBe(100_000_000);
   expect(() => loadPrices(scratchFile('prices.yaml', 'date: 2026-10-01\ndate: 2026-10-02\nprices: []\n'))).toThrow(

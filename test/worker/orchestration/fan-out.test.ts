@@ -334,7 +334,7 @@ const look = defineTool({
   execute: () => 'seen',
 });
 
-test('agents of this process are children, with what they spent and called', async () => {
+test('agents of this process are children, with their costs and calls', async () => {
   const looking = agent('looking', scripted.callsTool('look', {}, 'I saw it.'), [look]);
   const failing = agent('failing', () => ({ error: { kind: 'auth' } }));
   const children = [childOf(looking, 'Look.'), childOf(failing, 'Fail.')];

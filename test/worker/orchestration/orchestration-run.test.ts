@@ -248,7 +248,7 @@ describe('what an author gives an orchestration', () => {
   const iterations = (output: unknown) => (output as { iterations: unknown[] }).iterations.length;
 
   test.for([
-    ['holds, whatever it becomes meanwhile', 2, 4, 2],
+    ['applies, whatever it becomes meanwhile', 2, 4, 2],
     ['that becomes less changes nothing for what has begun', undefined, 1, 3],
   ] as const)('a bound of iterations %s', async ([, first, later, made]) => {
     const bound = (maxIterations: number | undefined) => ({
@@ -301,7 +301,7 @@ describe('what an author gives an orchestration', () => {
   });
 });
 
-test('a fan-out is opened twice, however many children it has and however few work at a time', async () => {
+test('a fan-out is worked on twice, however many children it has and however few work at a time', async () => {
   const children = Array.from({ length: 100 }, (_, index) => ({ agent: 'poet', id: `c${index}` }));
   const { jobs, runId } = begin({ input: 'Write.', fanOut: { children, maxConcurrentChildren: 3 } });
   await toTheEnd(jobs, runId);

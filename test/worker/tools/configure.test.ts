@@ -227,7 +227,7 @@ describe('results by trust', () => {
   });
 });
 
-test('what is kept of a large result holds no credential of this process', async () => {
+test('what is kept of a large result has no credential of this process', async () => {
   const world = makeWorld();
   const kept: string[] = [];
   const spill = { put: async (body: string) => `spill:${kept.push(body)}` };

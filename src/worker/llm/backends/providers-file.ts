@@ -140,7 +140,7 @@ export function limitsIn({ limits: shared, models }: ProviderEntry, model: strin
   return shared || own ? defined({ ...shared, ...own }) : undefined;
 }
 
-/** What an entry says that a model makes; undefined for chat models. */
+/** What a model makes, by its entry; undefined for chat models. */
 export function mediaIn({ media }: Pick<ProviderEntry, 'media'>, model: string): MediaOffer | undefined {
   const row = media.find((one) => one.model === model);
   if (!row) return undefined;

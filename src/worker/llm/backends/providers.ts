@@ -165,7 +165,7 @@ function onlyScript(source: string, scripted: boolean): Providers {
   return { providerFor: (model) => ({ provider, model }), scripted, secrets: [] };
 }
 
-/** Whose kind of name a model's name is, and the name without the prefix that says so. */
+/** Whose kind of name a model's name is, and the name without the prefix of its kind. */
 interface NamedModel {
   readonly family: 'openai' | 'anthropic' | 'litellm' | 'ollama' | 'generic';
   readonly model: string;

@@ -39,7 +39,7 @@ const scriptedAnswer = z
   .refine((answer) => Object.keys(answer).length > 0, 'is empty');
 
 const rule = z.strictObject({
-  /** All that are given must hold. */
+  /** All that are given must match. */
   when: z
     .strictObject({
       /** The agent's id. */
@@ -59,7 +59,7 @@ const scriptFile = z.strictObject({ rules: z.array(rule).min(1).max(1_000) });
 type Rule = z.infer<typeof rule>;
 
 /**
- * Reads a script from YAML. The first rule that holds answers; where none does, the built-in script does. In texts and
+ * Reads a script from YAML. The first rule that matches answers; where none does, the built-in script does. In texts and
  * arguments `{{input}}` is the user's message and `{{toolResult}}` the last tool result. Throws `invalid_config` whose
  * details list every problem.
  */
@@ -68,12 +68,12 @@ export function loadModelScript(path: string): ModelScript {
   const otherwise = createBuiltinScript();
   return (request, signal) => {
     const turn = turnOf(request);
-    const found = rules.find(({ when }) => holds(when, request, turn));
+    const found = rules.find(({ when }) => matches(when, request, turn));
     return found ? fill(found.answer, turn) : otherwise(request, signal);
   };
 }
 
-function holds(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): boolean {
+function matches(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): boolean {
   const { agent, user, hasToolResult, toolNamed } = when;
   if (agent !== undefined && request.metadata?.['agent_name'] !== agent) return false;
   if (user !== undefined && !turn.input.toLowerCase().includes(user.toLowerCase())) return false;

@@ -120,11 +120,11 @@ function tokens(chars: number): number {
 
 /** Scripts for tests. */
 export const scripted = {
-  /** Always says this. */
+  /** Always answers this. */
   text(text: string): ModelScript {
     return () => ({ text });
   },
-  /** Calls a tool, and says `then` once the tool has answered in this turn. */
+  /** Calls a tool, and answers `then` once the tool has its result in this turn. */
   callsTool(name: string, args: unknown = {}, then = 'done'): ModelScript {
     return (request) => (request.messages.at(-1)?.role === 'tool' ? { text: then } : { toolCalls: [{ name, args }] });
   },

@@ -73,7 +73,7 @@ interface Connection<Chunk extends WireObject> {
   readonly keys: Set<string>;
 }
 
-/** Of keys that are renewed, an answer may still hold the one before. */
+/** Of keys that are renewed, an answer may still contain the one before. */
 const maxKeys = 10;
 
 /** A server that speaks this interface. Throws `invalid_config` when the base URL or the key is missing. */
@@ -206,7 +206,7 @@ export async function resolveKey({ id, apiKey }: OpenAiOptions, signal: AbortSig
     const key = await unlessAborted(apiKey(), signal);
     if (key) return key;
   } catch {
-    // Its text is kept out of the error below: what a secret store throws may hold the secret.
+    // Its text is kept out of the error below: what a secret store throws may contain the secret.
   }
   throw new LlmError('auth', id, `the API key of provider ${id} could not be looked up`);
 }

@@ -94,7 +94,7 @@ function wireOther(message: Exclude<Message, AssistantMessage>): WireMessage {
   return { role: message.role, content: message.content };
 }
 
-/** Undefined when nothing of the message can be said on this wire, as for reasoning alone. */
+/** Undefined when nothing of the message fits on this wire, as for reasoning alone. */
 function wireAssistant(message: AssistantMessage, provider: string): WireMessage | undefined {
   const text = textOf(message);
   const calls = toolCallsOf(message);

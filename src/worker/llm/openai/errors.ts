@@ -31,7 +31,7 @@ const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
   ['timeout', 'timeout'],
 ]);
 
-/** The codes that say more than the status they come with. */
+/** The codes that are more exact than the status they come with. */
 const decisiveCodes: ReadonlySet<unknown> = new Set([
   'context_length_exceeded',
   'content_filter',
@@ -44,7 +44,7 @@ const decisiveCodes: ReadonlySet<unknown> = new Set([
 
 /**
  * Whatever the `openai` client or the transport threw, as a model error. Messages carry at most 2 KiB of what the
- * provider said, and of a transport failure only its code.
+ * provider wrote, and of a transport failure only its code.
  */
 export function errorFromClient(provider: string, thrown: unknown, nowMs: number): LlmError {
   if (thrown instanceof LlmError) return thrown;

@@ -113,7 +113,7 @@ async function readWhole<Chunk extends WireObject>(
   return broken;
 }
 
-/** Throws the error that the chunk holds, or `transport` when it is not JSON. */
+/** Throws the error that the chunk has, or `transport` when it is not JSON. */
 function parseChunk(json: string, provider: string): WireObject {
   const chunk = jsonObject(json);
   // Without the cause: it quotes the text, which belongs to the user.

@@ -8,7 +8,7 @@ import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../
 import { wireArgs, wireMetadata } from './wire-values.ts';
 
 export interface OpenAiResponsesOptions extends OpenAiOptions {
-  /** Does this model reason? Default: as the capabilities say. Models that do not refuse to be asked for reasoning. */
+  /** Does this model reason? Default: by the capabilities. Models that do not refuse to be asked for reasoning. */
   readonly reasons?: ((model: string) => boolean) | undefined;
   /** Asks for a summary of the reasoning, which is then shown. Default: none is asked for. */
   readonly reasoningSummary?: 'auto' | 'concise' | 'detailed' | undefined;

@@ -57,7 +57,7 @@ export class SseSplitter {
     return 'ok';
   }
 
-  /** The stream is over: gives out what its last lines held, also when they lack their line ends. */
+  /** The stream has ended: gives out what its last lines had, also when they lack their line ends. */
   end(): void {
     if (this.#verdict !== 'ok') return;
     if (this.#pieceBytes > 0) this.#joinedLine(empty);

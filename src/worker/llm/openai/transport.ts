@@ -64,7 +64,7 @@ function headersOf(raw: Record<string, string | string[] | undefined>): Headers 
 }
 
 /**
- * Hands over the bytes of a body as they arrive. `onChunk` answers false when it has all it needs: the rest is then
+ * Passes on the bytes of a body as they arrive. `onChunk` answers false when it has all it needs: the rest is then
  * thrown away in the background, so that the connection can be used again. Resolves with what broke the body off before
  * its end, or undefined. A throw of `onChunk` destroys the body and is thrown on.
  */
@@ -113,7 +113,7 @@ const maxResetMs = 86_400_000;
 const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * What `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` say; undefined when they say nothing. Values that cannot
+ * The values of `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`; undefined when there are none. Values that cannot
  * be read count as not sent. A reset is at most a day.
  */
 export function rateLimitOf(headers: Headers): RateLimitReport | undefined {

@@ -68,7 +68,7 @@ export class WorkerMetrics {
     this.#postrunFailed.inc({ kind });
   }
 
-  /** Counts one event. Never throws for an event it has nothing to say about. */
+  /** Counts one event. Never throws; an event without a metric is ignored. */
   observe(event: EventBody, run: ObservedRun): void {
     this.#runs.observe(event, run);
     this.#models.observe(event);

@@ -109,7 +109,7 @@ export function readinessOf(
 
 const found = z.strictObject({ knowledge: z.record(z.string(), z.json()) });
 
-/** What `onKnowledgeBlocked` has answered: an object with `knowledge`, or nothing. Throws `validation`. */
+/** The answer of `onKnowledgeBlocked`: an object with `knowledge`, or nothing. Throws `validation`. */
 export function readFound(answer: unknown): Json {
   if (answer === undefined || answer === null) return { knowledge: {} };
   const read = found.safeParse(jsonCopy(answer, 'what onKnowledgeBlocked answers', maxTaskStateBytes));

@@ -13,7 +13,7 @@ export interface TaskHost {
    * Runs one call of the adapter, or gives the answer that an earlier run of it had. Names are never used twice in a task.
    * The function answers with JSON also when the adapter fails; it rejects only with `cancelled`, after an abort. What the
    * host itself rejects with passes through the task unchanged, and nothing more is emitted. `onCharge` gets what a call
-   * costs as soon as the adapter says so; the answer has all of it.
+   * costs as soon as the adapter reports it; the answer has all of it.
    */
   step(name: string, fn: (onCharge?: (charge: TaskCharge) => void) => Promise<Json>): Promise<Json>;
   /** Milliseconds since the epoch. */

@@ -129,7 +129,7 @@ function answerOf({ status, headers, body, truncated, url }: EgressResponse, ask
   });
 }
 
-/** The error for the model. That a host does not answer says nothing about the tool: its breaker does not count it. */
+/** The error for the model. A host that does not answer is no fault of the tool: its breaker does not count it. */
 function failureOf(error: unknown, method: string): ToolOutput {
   if (!(error instanceof EgressError)) throw error;
   const { reason, message, mayHaveArrived } = error;
@@ -159,7 +159,7 @@ function failureOf(error: unknown, method: string): ToolOutput {
 const token = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$/;
 // What HTTP allows in a value: no line ends, and no other control characters but the tab.
 const fieldValue = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
-/** These would change the method, or say who asks. */
+/** These would change the method, or name the sender. */
 const misleading = /^(proxy-.*|sec-.*|x-http-method(-override)?|x-method-override|x-forwarded-.*|forwarded|x-real-ip)$/;
 const credential =
   /(^|[-_.])(auth|authorization|authentication|cookie2?|credentials?|key|apikey|passw(or)?d|secret|session|signature|token)([-_.]|$)/;
@@ -173,7 +173,7 @@ function headerProblem(name: string, value: string): string | undefined {
   return undefined;
 }
 
-/** Does this header, by its name, hold a credential? */
+/** Does this header, by its name, carry a credential? */
 function credentialHeader(name: string): boolean {
   return credential.test(name.toLowerCase());
 }

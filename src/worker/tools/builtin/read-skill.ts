@@ -17,7 +17,7 @@ begins), bytes, totalBytes and eof; go on at offset + bytes until eof is true.`.
 
 /**
  * The tool that reads the skills of an agent, and files of their folders: no links, and nothing outside of them. What it
- * answers is trusted as far as the skill is. `skills` holds at least one.
+ * answers is trusted as far as the skill is. `skills` has at least one.
  */
 export function createReadSkillTool(skills: readonly Skill[]): Tool {
   const byName = new Map(skills.map((skill) => [skill.name, skill]));
@@ -31,7 +31,7 @@ export function createReadSkillTool(skills: readonly Skill[]): Tool {
     }),
     effect: 'read',
     trust: 'built-in',
-    // What was asked for is never cut: half of what a skill says may be its opposite.
+    // What was asked for is never cut: half of an instruction may be its opposite.
     maxResultTokens: 0,
     async execute({ name, path, offset, length }, { signal }) {
       const skill = byName.get(name);
@@ -47,7 +47,7 @@ export function createReadSkillTool(skills: readonly Skill[]): Tool {
 async function textOf({ name, folder, trust }: Skill): Promise<string> {
   try {
     const { manifest, body } = await readSkillFile(folder);
-    // Nothing that an untrusted skill says is in the system text, so that the model has not read this yet.
+    // Nothing of an untrusted skill is in the system text, so that the model has not read this yet.
     return trust === 'trusted' ? body : `${manifest.description}\n\n${body}`;
   } catch (cause) {
     throw new ToolError('execution_failed', `skill ${name} cannot be read any more`, { cause });

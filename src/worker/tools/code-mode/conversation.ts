@@ -77,7 +77,7 @@ export async function converse(
   return { ...ending, left: leftBehind(conversation.inFlight, Math.max(scriptGraceMs, leftMs), signal, clock) };
 }
 
-/** What the process and the worker say to each other about one script, until it has ended. */
+/** The messages of the process and the worker about one script, until it has ended. */
 class Conversation {
   readonly inFlight = new Set<Promise<void>>();
   readonly ended: Promise<Omit<ScriptEnd, 'left'>>;

@@ -64,7 +64,7 @@ export class ScriptEngine {
     const grow = wasmMemory.grow.bind(wasmMemory);
     let refusals = 0;
     let isOutOfMemory = false;
-    // The engine's own limit has no effect in WebAssembly: the memory's is the one that holds.
+    // The engine's own limit has no effect in WebAssembly: the memory's is the one that applies.
     wasmMemory.grow = (pages) => {
       try {
         const before = grow(pages);

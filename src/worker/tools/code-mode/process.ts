@@ -104,7 +104,7 @@ export class ScriptProcess {
         this.kill('it sent what no script process sends');
       }
     });
-    // Until it is ready it may say why it cannot start: afterwards it has nothing to say there.
+    // Until it is ready it may write here why it cannot start; later output is ignored.
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#complaint = `${this.#complaint}${chunk.toString()}`.slice(0, maxComplaintChars);
     });

@@ -134,7 +134,7 @@ export class ScriptRun {
   }
 
   #fail(reason: ScriptFailure, message: string, isSpent = false): void {
-    // Without memory there is not even an error that says so.
+    // Without memory there is not even an error object.
     const mayBeMemory = reason === 'stuck' || reason === 'threw';
     if (mayBeMemory && this.#isOutOfMemory()) this.#end({ ok: false, reason: 'memory', message: outOfMemory }, true);
     else this.#end({ ok: false, reason, message }, isSpent || reason === 'timeout');

@@ -37,7 +37,7 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
       'Tools that need a person, as approvals and questions do, cannot be called from a script: call them directly. ' +
       `At most ${defaultLimits.maxCalls} tool calls and ${defaultLimits.timeoutMs / 1_000} seconds. No network, files, modules or timers; Date and Math.random do not change during a script.`,
     inputSchema: executeSchema,
-    // After a crash the script runs again from its beginning; its calls with side effects answer what they answered.
+    // After a crash the script runs again from its beginning; its calls with side effects give the answers that they gave.
     effect: 'idempotent',
     trust: 'built-in',
     executionMode: 'parallel',
@@ -95,7 +95,7 @@ function callable(host: HostContext) {
   return host.catalogue().filter(({ name }) => name !== names.execute && name !== names.search);
 }
 
-/** What the script did wrong is the model's to repair, and says nothing about how well the tool works. */
+/** What the script did wrong is the model's to repair, and does not count against the tool. */
 function kindOf(reason: ScriptFailure): ToolErrorKind {
   switch (reason) {
     case 'source':
@@ -132,7 +132,7 @@ interface FoundTools {
 
 /**
  * The tools that fit the words best, as TypeScript declarations, best first. Without words: all, by name. The text is
- * bounded and says what was left out.
+ * bounded and names what was left out.
  */
 export function findTools(catalogue: readonly CatalogueEntry[], query: string, limit: number): FoundTools {
   const found = rankTools(catalogue, query);

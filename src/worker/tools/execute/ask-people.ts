@@ -24,7 +24,7 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
     return denyByRule(rewritten, { ...verdict, action: 'deny', reason }, batch);
   }
   const { decision, ask } = ready.call;
-  // A person who says that a call in doubt shall be made again has permitted it.
+  // A person who wants a call in doubt repeated has permitted it.
   if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
   if (decision) return decided(rewritten, decision, batch);
   const gate = await gateOf(rewritten, verdict, batch);
@@ -43,7 +43,7 @@ type Gate =
     }
   | { readonly kind: 'user_input'; readonly question: string };
 
-/** What people have to say first. A check that throws asks them. */
+/** What people have to decide first. A check that throws asks them. */
 async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): Promise<Gate | undefined> {
   const { tool, call, args } = ready;
   const { action, reason, hard } = verdict;

@@ -7,7 +7,7 @@ import { endByDenial, toolDenied, errorResult, faultOf } from '../tool-error.ts'
 type Judged = { readonly kind: 'judged'; readonly call: ReadyCall; readonly verdict: PolicyVerdict } | RefusedByRule;
 
 /**
- * What the rules say about the call, or about the agent behind it, and the call with the arguments that they put in place:
+ * The verdict of the rules about the call, or about the agent behind it, and the call with the arguments that they put in place:
  * the hard rules are asked about those again.
  */
 export async function judge(ready: ReadyCall, subagentName: string | undefined, batch: Batch): Promise<Judged> {
@@ -35,7 +35,7 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
   }
 }
 
-/** What the hard rules say about arguments that another rule has put in place. */
+/** The verdict of the hard rules about arguments that another rule has put in place. */
 function verdictOnRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
   try {
     const refused = batch.context.policy?.decideHard(questionOf(ready, batch));

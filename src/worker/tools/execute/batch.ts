@@ -68,7 +68,7 @@ export interface ToolHost {
   readonly clock: Clock;
   readonly redactor: Redactor;
   emit(event: EventBody): void;
-  /** Durable when it resolves: the entries and the events that say so, all of it or nothing. */
+  /** Durable when it resolves: the entries and their events, all of it or nothing. */
   record(entries: readonly JournalEntry[], events?: readonly EventBody[]): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ export interface Batch {
   readonly needPeople: Map<number, Set<string>>;
   /** What people have granted, until it is published with the intents of these calls. */
   readonly grants: EventBody[];
-  /** What is published in the write that says that the step waits. */
+  /** What is published in the write by which the step begins to wait. */
   readonly onWait: EventBody[];
   /** What ends the run, the first one first. */
   readonly fatal: RunEnd[];

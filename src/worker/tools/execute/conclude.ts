@@ -10,7 +10,7 @@ import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from '../tool-error.ts';
 
 /**
- * Emits that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` says that a rule
+ * Emits that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` shows that a rule
  * or a person has denied it.
  */
 export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, result?: CallResult): void {

@@ -34,7 +34,7 @@ export function surplus(ready: ReadyCall, batch: Batch): CallResult | undefined 
 }
 
 /**
- * Has another run do the call, or finishes it with what that run answered. Until then the step waits. Never rejects.
+ * Has another run do the call, or finishes it with that run's answer. Until then the step waits. Never rejects.
  */
 export async function delegate(ready: ReadyCall, batch: Batch): Promise<void> {
   const { call } = ready;
@@ -86,10 +86,10 @@ async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number
 
 function whyNot({ status, error }: ChildEnd): string {
   if (status === 'cancelled') return 'the other agent was stopped before it answered';
-  return `the other agent ${status === 'blocked' ? 'could not begin' : 'failed'}: ${error?.message ?? 'it did not say why'}`;
+  return `the other agent ${status === 'blocked' ? 'could not begin' : 'failed'}: ${error?.message ?? 'it gave no reason'}`;
 }
 
-/** Does this call hand the conversation over? */
+/** Does this call hand the conversation to another agent? */
 export function isHandoff({ tool }: ReadyCall): boolean {
   return tool.handoff !== undefined;
 }

@@ -36,9 +36,9 @@ const keepGraceMs = 2_000;
 const minSpillBound = 256;
 
 /**
- * A result's text within the tool's bound, in the way that the tool's strategy says. With `spill-to-file` all of it is
+ * A result's text within the tool's bound, by the tool's strategy. With `spill-to-file` all of it is
  * kept and `content` is a preview with the handle, unless the tool is `secret`, there is no `spill` or it fails: then the
- * middle is cut. So it is when `summarize` fails or says too much. Never rejects.
+ * middle is cut. So it is when `summarize` fails or is too long. Never rejects.
  */
 export async function fitResult(
   text: string,

@@ -63,7 +63,7 @@ export async function checkCall(
 ): Promise<PreparedCall> {
   try {
     if (carriesSecret(raw))
-      return refused(call, 'invalid_input', 'the arguments hold a secret, which must not be passed on');
+      return refused(call, 'invalid_input', 'the arguments contain a secret, which must not be passed on');
     const fixed = fixedArgs(tool, secrets);
     const taken = fixed ? fixedArgsIn(raw, Object.keys(fixed)) : [];
     if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);

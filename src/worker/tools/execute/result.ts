@@ -34,7 +34,7 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
     // An error is cut once more, and must not lose the end of its wrapping.
     const clean = cleaned(output.isError ? clip(fitted.content, maxErrorChars) : fitted.content, tool, origin, batch);
     if (clean.blocked) {
-      const message = `its result holds what looks like instructions (${clean.findings.join(', ')})`;
+      const message = `its result has what looks like instructions (${clean.findings.join(', ')})`;
       return errorResult({ kind: 'inbound_sanitization_blocked', message }, call.name);
     }
     if (output.isError) {
@@ -105,7 +105,7 @@ export function shownData(data: unknown, redactor: Redactor): unknown {
 /**
  * The JSON text of whatever a tool's code handed over, or undefined when it stands for nothing (undefined, a function).
  * Big integers become decimal text, binary data a note of its size. Throws for cycles, throwing getters and values
- * beyond what one string can hold.
+ * beyond the length of one string.
  */
 export function jsonOf(value: unknown): string | undefined {
   return jsonText(isBinary(value) ? noteOf(value) : value, plain);

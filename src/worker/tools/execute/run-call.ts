@@ -26,7 +26,7 @@ interface Running {
   readonly settled: Settled;
 }
 
-/** Runs a call. A tool that says it is rate limited is tried again, if a repeat cannot do harm. Never rejects. */
+/** Runs a call. A tool that reports a rate limit is tried again, if a repeat cannot do harm. Never rejects. */
 export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<CallEnding> {
   const { tool, call } = ready;
   const target = toolBreaker(batch.context.tenant, ownerOf(tool, batch));
@@ -61,7 +61,7 @@ async function admit(target: string, { context, signal }: Batch): Promise<Admiss
   return await context.breakers?.admit(target, 0, signal).catch(() => undefined);
 }
 
-/** Only what the tool itself did not manage counts against it: a mistake of the model says nothing about it. */
+/** Only what the tool itself did not manage counts against it: a mistake of the model does not. */
 function report(target: string, settled: Settled, admission: Admission, { context }: Batch): void {
   const outcome = () => {
     if (settled.kind === 'value') return 'success';
@@ -155,7 +155,7 @@ async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promi
   );
 }
 
-/** A call that was not answered may have taken effect. Where the tool says that it has not, the call has failed. */
+/** A call without an answer may have taken effect. Where the tool reports that it has not, the call has failed. */
 async function unlessKnown(failed: CallEnding, ready: ReadyCall, batch: Batch): Promise<CallEnding> {
   if (ready.tool.effect !== 'once') return failed;
   const found = await reconcile(ready, batch);

@@ -7,7 +7,7 @@ import type { Spill } from './batch.ts';
 import type { ReadPart, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 
-/** What the handles of kept results begin with. The rest is the name within the run's own area, and says nothing. */
+/** What the handles of kept results begin with. The rest is the name within the run's own area, and has no meaning. */
 const scheme = 'spill:';
 /** How much of a body is looked through at once for a line, in bytes. */
 const scanBytes = 256 * 1024;

@@ -4,7 +4,7 @@ import type { StepCall } from '../../../shared/contract/journal/call.ts';
 
 type Result = JournalEntryOf<'tool_result'>;
 
-/** Writes results, and with them the events that say so: all of it, or nothing. */
+/** Writes results together with their events: all of it, or nothing. */
 type Write = (entries: readonly JournalEntry[], events: readonly EventBody[]) => Promise<void>;
 
 /**
@@ -15,7 +15,7 @@ type Write = (entries: readonly JournalEntry[], events: readonly EventBody[]) =>
 export class StepResults {
   readonly #record: Write;
   readonly #onLost: (error: unknown) => void;
-  /** By place of the call; `null` is a place that has nothing to say. */
+  /** By index of the call; `null` is a call without an event. */
   readonly #events: (EventBody | null | undefined)[] = [];
   #nextEvent = 0;
   /** Ends whose turn has come; they leave with the next write. */

@@ -66,7 +66,7 @@ export class Connection {
 
   /**
    * Throws as `Link.request` does, but never a `SessionGone`: what a lost session refused is asked for once more where that
-   * does no harm. A server that says that it does not know the session may have acted all the same.
+   * does no harm. A server that does not know the session any more may have acted all the same.
    */
   async request(
     method: 'tools/call' | 'resources/read',

@@ -60,7 +60,7 @@ const dataField = Buffer.from('data:');
 
 /**
  * Counts brackets outside strings. In an event stream an empty line begins anew, no string goes over a line, and in lines
- * that hold no data only what opens counts: they must not hide how deep the data is.
+ * without data only what opens counts: they must not hide how deep the data is.
  */
 function depthBound(kind: 'stream' | 'json'): TransformStream<Uint8Array, Uint8Array> {
   let [depth, column, isData, isString, isEscaped] = [0, 0, true, false, false];

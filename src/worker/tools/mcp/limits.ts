@@ -4,7 +4,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 
 /** Of one message: a result, a page of the tool list, a notification. */
 export const maxMessageBytes = 10 * 1024 * 1024;
-/** Levels of JSON. The parser itself would take a million of them, and block everybody meanwhile. */
+/** Levels of JSON. The parser itself would take a million of them, and block every run meanwhile. */
 export const maxMessageDepth = 64;
 
 export const maxTools = 512;
@@ -33,7 +33,7 @@ export const maxListReads = 60;
 export const minProgressGapMs = 100;
 export const maxProgressNotes = 1_000;
 
-/** Counts what happens in a window of time, and says when it is too much. */
+/** Counts what happens in a window of time, and shows when it is too much. */
 export class FloodGate {
   readonly #max: number;
   readonly #windowMs: number;

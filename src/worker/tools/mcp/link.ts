@@ -30,7 +30,7 @@ const neverMs = 2_000_000_000;
 const lostCode = -32_000;
 const lostMessage = 'the connection was lost';
 const goodbyeMs = 1_000;
-/** A server that has answered within this time still knows the session. */
+/** A server that has sent something within this time still knows the session. */
 const freshMs = 5_000;
 
 /** Results are read field by field: the schemas of the SDK would take seconds over one that a stranger made to be slow. */
@@ -48,10 +48,10 @@ export class ServerGone extends Error {
   }
 }
 
-/** The server says that it does not know the session any more. */
+/** The server does not know the session any more. */
 export class SessionGone extends Error {}
 
-/** What the server itself answered in place of a result. */
+/** The error that the server itself sent in place of a result. */
 export class ServerRefusal extends Error {}
 
 export interface RequestOptions {
@@ -126,7 +126,7 @@ export class Link {
     return this.#client.getServerCapabilities()?.resources !== undefined;
   }
 
-  /** Throws a `ServerGone` that says why there is no connection, or the signal's reason. */
+  /** Throws a `ServerGone` with the reason why there is no connection, or the signal's reason. */
   async connect(signal: AbortSignal): Promise<void> {
     // Each waiter has a deadline, but an attempt to connect must end even when no waiter is left.
     const onAbort = () => void this.close();

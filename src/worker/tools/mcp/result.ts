@@ -15,7 +15,7 @@ export interface NamedResource {
 
 export interface McpResultOptions {
   readonly server: string;
-  /** The server can be asked for what its resources hold. */
+  /** The server can be asked for the contents of its resources. */
   readonly readsResources: boolean;
   /** Makes a handle readable. Answers false for one that cannot be read. */
   name(handle: string): boolean;

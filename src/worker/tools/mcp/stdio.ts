@@ -71,7 +71,7 @@ export class StdioTransport implements Transport {
     return this.#problem;
   }
 
-  /** The end of what it wrote to its error output. Text of a stranger, which may hold what it was given. */
+  /** The end of what it wrote to its error output. Text of a stranger, which may contain what it was given. */
   get complaint(): string {
     return this.#complaint;
   }
@@ -218,7 +218,7 @@ function startProblem(error: Error, { command, cwd }: StdioCommand): string {
 }
 
 function exitProblem(code: number | null, signal: string | null, command: string): string {
-  // What shells answer for a command that is not there, or is no program.
+  // The exit codes of shells for a command that is not there, or cannot be started.
   if (code === 127) return notFound(command);
   if (code === 126) return `its command ${command} is no program that may be started here`;
   return signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`;

@@ -32,7 +32,7 @@ const defaultResultTokens = 16_384;
 
 /**
  * A tool of a server. What the server claims about its effects (`annotations`) is not looked at: a wrong claim would have
- * calls repeated that must happen once, and the author of the agent can say what is true with `effect`.
+ * calls repeated that must happen once, and the author of the agent can set what is true with `effect`.
  */
 export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolean): Tool {
   const { server, name } = run;

@@ -31,7 +31,7 @@ export function resolveServer(name: string, server: McpServer, secrets: Secrets)
   const used: string[] = [];
   const valueOf = (kind: string, field: string, value: StdioServer['env'][string]): string => {
     if (typeof value === 'string') {
-      // One that the agent's file holds in the clear.
+      // One that the agent's file has in the clear.
       if (holdsCredential(field)) used.push(value, ...schemeless(value));
       return value;
     }
@@ -53,9 +53,9 @@ export function resolveServer(name: string, server: McpServer, secrets: Secrets)
   const { command, args, cwd } = server;
   const env = mapped(server.env, (variable, value) => {
     const text = valueOf('environment variable', variable, value);
-    // oxlint-disable-next-line no-control-regex -- the one character that an environment cannot hold
+    // oxlint-disable-next-line no-control-regex -- the one character that an environment cannot have
     if (/\u0000/.test(text) || /[=\u0000]/.test(variable) || variable === '')
-      throw unusable(name, `environment variable ${variable} cannot be set: it holds a character that is not allowed`);
+      throw unusable(name, `environment variable ${variable} cannot be set: it has a character that is not allowed`);
     return text;
   });
   return { endpoint: { kind: 'stdio', command: { command, args, cwd, env: { PATH: path, ...env } } }, secrets: used };

@@ -123,7 +123,7 @@ rules:
 `;
   const load = () => loadModelScript(scratchFile('script.yaml', file));
 
-  test('the first rule that holds answers, with its templates filled in', async () => {
+  test('the first rule that matches answers, with its templates filled in', async () => {
     const first = await playScript(load(), { messages: [ask('my order')], metadata: { agent_name: 'support' } });
     expect(toolCallsOf(first.answer.message)).toMatchObject([
       { name: 'lookup_order', args: '{"order":"my order","list":["my order",1]}' },
@@ -150,7 +150,7 @@ rules:
     expect(toolCallsOf(answer.message)).toHaveLength(1);
   });
 
-  test('where no rule holds the built-in script answers', async () => {
+  test('where no rule matches the built-in script answers', async () => {
     const { answer } = await playScript(load(), { messages: [ask('order')], metadata: { agent_name: 'sales' } });
     expect(answer.message.parts).toMatchObject([{ type: 'text', text: expect.stringContaining('You said: order') }]);
   });

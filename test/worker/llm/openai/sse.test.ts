@@ -61,7 +61,7 @@ test('a byte order mark in front does not hide the first event', () => {
   expect(split([Buffer.from('\uFEFFdata: 1\n\n')]).payloads).toEqual(['1']);
 });
 
-test('what the last lines held comes out although their ends are missing', () => {
+test('what the last lines had comes out although their ends are missing', () => {
   expect(split([Buffer.from('data: 1\n\ndata: 2')]).payloads).toEqual(['1', '2']);
 });
 

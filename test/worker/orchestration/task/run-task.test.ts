@@ -247,7 +247,7 @@ describe('a task ends', () => {
     expect(result).toMatchObject({ status, pass: status === 'completed', completed: true, stoppedBy: 'policy' });
   });
 
-  test('when its time is over, between calls and in the middle of one', async () => {
+  test('when its time is up, between calls and in the middle of one', async () => {
     const world = hostWorld();
     const slow = counting({
       ...always,
@@ -389,7 +389,7 @@ describe('what is not right', () => {
     ['a number that is none', { observe: () => ({ count: Number.NaN }) }],
     ['a state that is too large', { observe: () => ({ count: 1, text: 'x'.repeat(256 * 1024) }) as never }],
     ['a state that is too deep', { observe: () => nested(60) as never }],
-    ['a state that holds itself', { observe: () => circle() as never }],
+    ['a state that contains itself', { observe: () => circle() as never }],
     ['an eval without an id', { validate: () => [{ passed: true }] as never }],
     [
       'two evals with one id',
@@ -530,7 +530,7 @@ function bodyOf({
 }
 
 describe('a host', () => {
-  test('that repeats a task from what was answered before makes no call again and gets the same task', async () => {
+  test('that repeats a task from earlier answers makes no call again and gets the same task', async () => {
     const journal = new Map();
     const first = replaying(journal);
     const live = counting();

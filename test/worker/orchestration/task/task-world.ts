@@ -56,7 +56,7 @@ export function hostWorld(over: Partial<TaskHost> = {}) {
   return { host, events, clock, names, types: () => events.map(({ type }) => type) };
 }
 
-/** A host that answers from what an earlier run of the task answered, as long as there is something. */
+/** A host that repeats the answers of an earlier run of the task, as long as there are some. */
 export function replaying(journal: Map<string, Json>, crashAt?: string) {
   return hostWorld({
     step: async (name, fn) => {

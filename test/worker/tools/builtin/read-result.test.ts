@@ -252,7 +252,7 @@ test('a reader that refuses a handle of its own has the last word', async () => 
 
 test('a result that cannot be kept is logged for the operator, without its text', async () => {
   const lines: unknown[] = [];
-  const log = { ...silentLog, warn: (...said: unknown[]) => void lines.push(said) } as typeof silentLog;
+  const log = { ...silentLog, warn: (...args: unknown[]) => void lines.push(args) } as typeof silentLog;
   const small = inMemoryArtifacts({ maxBytes: 3, maxRunBytes: 3 }, systemClock);
   await expect(spillOf(small, run, log).put('too long', origin)).rejects.toMatchObject({ code: 'payload_too_large' });
   expect(lines).toHaveLength(1);

@@ -22,7 +22,7 @@ import { withoutProcesses } from '../../../support/coreless.ts';
 const world = scriptWorld();
 const fine = (value: unknown): InnerOutcome => ({ ok: true, value });
 
-/** A tool that answers when the test says so. */
+/** A tool that answers when the test lets it. */
 function gate() {
   const opened = Promise.withResolvers<InnerOutcome>();
   const reached = Promise.withResolvers<void>();
@@ -68,7 +68,7 @@ const mistakes = [
   ['await tools.other({})', 'threw', /there is no such tool/],
 ] as const;
 
-test.each(mistakes)('the error of %j says what and where', async (source, reason, message) => {
+test.each(mistakes)('the error of %j names what and where', async (source, reason, message) => {
   expect(await world.run(source)).toMatchObject({ ok: false, reason, message: expect.stringMatching(message) });
 });
 
@@ -164,14 +164,14 @@ test('results reach the script in the order of its calls, whichever is there fir
   expect(asked).toEqual([0, 1, 2, 'after 0', 'after 1', 'after 2']);
 });
 
-test('a script that returned is over when the calls that it left behind have ended', async () => {
+test('a script that returned has ended when the calls that it left behind have ended', async () => {
   const slow = gate();
-  let isOver = false;
-  const running = world.run('tools.echo(); return 1', { call: slow.call }).finally(() => (isOver = true));
+  let hasEnded = false;
+  const running = world.run('tools.echo(); return 1', { call: slow.call }).finally(() => (hasEnded = true));
   await slow.reached;
   // Its process is free already.
   expect(await world.run('2')).toMatchObject({ ok: true, value: 2 });
-  expect(isOver).toBe(false);
+  expect(hasEnded).toBe(false);
   slow.open('late');
   expect(await running).toMatchObject({ ok: true, value: 1, calls: 1 });
 });
@@ -223,7 +223,7 @@ test('a process that does not stop by itself is killed', async () => {
   expect(await world.run('1')).toMatchObject({ ok: true, value: 1 });
 });
 
-test('a script that waits for its tools for too long is over', async () => {
+test('a script that waits for its tools for too long is ended', async () => {
   const outcome = await world.run('console.log("before"); await tools.echo()', {
     call: () => new Promise(() => {}),
     limits: { timeoutMs: 300 },
@@ -347,7 +347,7 @@ function impostor() {
     systemClock,
   );
   return {
-    says: (message: unknown) => listener?.message(message as never),
+    sends: (message: unknown) => listener?.message(message as never),
     gone: () => listener?.gone('x'),
     called,
     ending,
@@ -385,11 +385,11 @@ const lies: readonly [string, readonly unknown[]][] = [
 ];
 
 test.each(lies)('a process that sends %s is killed', async (_, messages) => {
-  const { says, gone, called, ending } = impostor();
+  const { sends, gone, called, ending } = impostor();
   const last = messages.at(-1);
-  for (const message of messages.slice(0, -1)) says(message);
+  for (const message of messages.slice(0, -1)) sends(message);
   const before = called.length;
-  expect(() => says(last)).toThrow(/can make|before|has ended|bound|JSON/);
+  expect(() => sends(last)).toThrow(/can make|before|has ended|bound|JSON/);
   expect(called).toHaveLength(before);
   gone();
   await ending;

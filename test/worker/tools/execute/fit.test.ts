@@ -169,7 +169,7 @@ test.each([
   expect(await fitResult(megabyte, tool, undefined, never)).toEqual(await fitResult(megabyte, plain, undefined, never));
 });
 
-test('a tool with a ceiling of its own is held to that one', async () => {
+test('a tool with a ceiling of its own is bounded by that one', async () => {
   const tool = { ...plain, maxResultTokens: 0 };
   const sizeOf = async (own: object) =>
     Buffer.byteLength((await fitResult(megabyte, { ...tool, ...own }, undefined, never)).content);

@@ -53,7 +53,7 @@ test('a script gets results as plain JSON, in full, and the model only what the 
   expect(world.eventsOf('tool.execute.end')[0]).toMatchObject({ toolName: 'big', parentToolCallId: 'call_0' });
 });
 
-test('the end of a call with a side effect leaves in the write that has its outcome', async () => {
+test('the end of a call with a side effect is published in the write that has its outcome', async () => {
   const world = makeWorld();
   const written: (readonly string[])[] = [];
   const script = scripted(async (call) => await call('pay', {}));
@@ -103,7 +103,7 @@ describe('a call of a script', () => {
 });
 
 describe('a script that is run again', () => {
-  test('gets what its calls with side effects answered before, and makes none of them twice', async () => {
+  test('gets the earlier answers of its calls with side effects, and makes none of them twice', async () => {
     const world = makeWorld();
     const keys: string[] = [];
     // Each call answers something else, also for the same arguments.

@@ -107,7 +107,7 @@ describe('a tool that needs an approval', () => {
     expect([paid, looked]).toEqual([[], []]);
   });
 
-  test('is denied once its time is over, and not before', async () => {
+  test('is denied once its time is up, and not before', async () => {
     const { world, ask, call } = await askedWorld([]);
     const again = suspended(await world.run([gated([])], [asked(call, ask)], {}, { people }));
     expect(again.pending).toMatchObject([{ id: 'call_0', expiresAt: new Date(ask?.expiresAtMs ?? 0).toISOString() }]);
@@ -249,7 +249,7 @@ describe('rules', () => {
     expect(world.eventsOf('policy.decision')).toHaveLength(1);
   });
 
-  test('arguments that a rule puts in are held to the hard rules as well', async () => {
+  test('arguments that a rule puts in are checked by the hard rules as well', async () => {
     const world = makeWorld();
     const get = tool('get', () => 1, { facts: ({ url }: { url?: string }) => ({ urls: url ? [url] : [] }) });
     const updatedToolArgs = { url: 'http://shop.example/' };

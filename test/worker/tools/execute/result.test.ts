@@ -32,7 +32,7 @@ test.each([
   expect(await resultOf(value)).toMatchObject({ content });
 });
 
-test.each([[undefined], [''], [' \n'], [() => 1]])('no output is said in words: %j', async (value) => {
+test.each([[undefined], [''], [' \n'], [() => 1]])('no output is described in words: %j', async (value) => {
   expect(await resultOf(value)).toMatchObject({ content: 'The tool ran with no output.' });
 });
 

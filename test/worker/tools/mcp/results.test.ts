@@ -121,7 +121,7 @@ function pages(answer: () => unknown = () => ({ contents: [{ text: whole }] })) 
     if (result instanceof Error) throw result;
     return result as Readonly<Record<string, unknown>>;
   };
-  resources.name('text://1', 'srv', { request, clean: (said) => said });
+  resources.name('text://1', 'srv', { request, clean: (text) => text });
   const page = (range: ReadRange, maxBytes = 100, handle = 'text://1') =>
     resources.reader({ runId: 'r', tenant: 't', handle, range, maxBytes, signal: new AbortController().signal });
   return { page, requests: () => requests, resources };
@@ -159,7 +159,7 @@ test('a handle that no result has named is not read', async () => {
 
 test('a URI that another server has named first leads to that one', () => {
   const { resources } = pages();
-  const source = { request: async () => ({}), clean: (said: string) => said };
+  const source = { request: async () => ({}), clean: (text: string) => text };
   expect(resources.name('text://1', 'other', source)).toBe(false);
   expect(resources.name('text://1', 'srv', source)).toBe(true);
   expect(resources.name(`x://${'y'.repeat(3_000)}`, 'srv', source)).toBe(false);

@@ -141,9 +141,9 @@ export function descendants(root = process.pid): number[] {
       // It has ended meanwhile.
     }
   }
-  const below = (pid: number): number[] =>
-    [...parents].filter(([, parent]) => parent === pid).flatMap(([child]) => [child, ...below(child)]);
-  return below(root);
+  const descendants = (pid: number): number[] =>
+    [...parents].filter(([, parent]) => parent === pid).flatMap(([child]) => [child, ...descendants(child)]);
+  return descendants(root);
 }
 
 export function isAlive(pid: number): boolean {
