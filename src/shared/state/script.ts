@@ -49,6 +49,13 @@ export async function runScript(
   }
 }
 
+/** Sends the commands of a pipeline or a transaction. Throws the first error among the answers. */
+export async function sendAll(commands: ReturnType<RedisConnection['multi']>): Promise<void> {
+  const answers = await commands.exec();
+  const refused = answers?.find(([error]) => error)?.[0];
+  if (refused) throw refused;
+}
+
 /** Where the scripts add lifecycle events of runs, and what moves them on from there. */
 export interface LifecycleTarget {
   /** The stream of all runs, in a Cluster one of the run's own. */

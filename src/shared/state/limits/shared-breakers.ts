@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { redisError } from '../errors.ts';
+import { named, withNamedErrors } from '../errors.ts';
 import { type Breakers, CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
 
 const script = loadScript(import.meta.url, './breaker.lua');
@@ -31,55 +31,49 @@ const noPolicy = { failureThreshold: 0, cooldownMs: 60_000 };
 /** The breakers in Redis, shared by all workers. */
 export function redisBreakers(options: RedisBreakersOptions): Breakers {
   const { clock, log } = options;
-  return new CachedBreakers({ shared: new RedisSharedBreakers(options), clock, log });
+  return new CachedBreakers({ shared: sharedBreakers(options), clock, log });
 }
 
-class RedisSharedBreakers implements SharedBreakers {
-  readonly #options: RedisBreakersOptions;
-
-  constructor(options: RedisBreakersOptions) {
-    this.#options = options;
+function sharedBreakers({ redis, subscriber, keys, log }: RedisBreakersOptions): SharedBreakers {
+  async function step(
+    op: 'fail' | 'succeed' | 'probe' | 'release' | 'look',
+    target: string,
+    token: string,
+    { failureThreshold, cooldownMs }: typeof noPolicy = noPolicy,
+  ): Promise<BreakerState & { readonly mine: boolean }> {
+    const args = [op, token, failureThreshold, cooldownMs, probeLeaseMs, keys.breakerChannel, target];
+    const reply = await runScript(redis, script, [keys.breaker(target)], args, { doing: `${op} at a breaker` });
+    const [failures, waitMs, mine, probedMs, at] = reply as readonly [number, number, number, number, string];
+    return { failures, waitMs: waitMs < 0 ? undefined : waitMs, mine: mine === 1, probedMs, at: Number(at) };
   }
 
-  async fail(target: string, token: string, policy: typeof noPolicy): Promise<BreakerState> {
-    const { redis, keys } = this.#options;
-    const state = await this.#step('fail', target, token, policy);
-    // Listed last: a process that takes it off the list meanwhile looks again afterwards, and finds the failure.
-    await this.#command('list a breaker', redis.sadd(keys.breakers, target));
-    return state;
-  }
-
-  succeed(target: string, token: string): Promise<BreakerState> {
-    return this.#step('succeed', target, token);
-  }
-
-  probe(target: string, token: string): Promise<BreakerState & { readonly mine: boolean }> {
-    return this.#step('probe', target, token);
-  }
-
-  release(target: string, token: string): Promise<BreakerState> {
-    return this.#step('release', target, token);
-  }
-
-  async all(): Promise<ReadonlyMap<string, BreakerState>> {
-    const { redis, keys } = this.#options;
-    const targets = await this.#command('read the breakers', redis.smembers(keys.breakers));
-    const states = await Promise.all(targets.map(async (target) => [target, await this.#look(target)] as const));
-    return new Map(states.filter(([, state]) => isTroubled(state)));
-  }
-
-  async #look(target: string): Promise<BreakerState> {
-    const { redis, keys } = this.#options;
-    const seen = await this.#step('look', target, '');
+  async function look(target: string): Promise<BreakerState> {
+    const seen = await step('look', target, '');
     if (isTroubled(seen)) return seen;
-    await this.#command('take a breaker off the list', redis.srem(keys.breakers, target));
-    const state = await this.#step('look', target, '');
-    if (isTroubled(state)) await this.#command('list a breaker', redis.sadd(keys.breakers, target));
+    await redis.srem(keys.breakers, target);
+    const state = await step('look', target, '');
+    if (isTroubled(state)) await redis.sadd(keys.breakers, target);
     return state;
   }
 
-  onChange(listener: (target: string, state: BreakerState) => void): Disposable {
-    const { subscriber, keys, log } = this.#options;
+  const steps = withNamedErrors<Omit<SharedBreakers, 'onChange'>>('breakers', {
+    async fail(target, token, policy) {
+      const state = await step('fail', target, token, policy);
+      // Listed last: a process that takes it off the list meanwhile looks again afterwards, and finds the failure.
+      await redis.sadd(keys.breakers, target);
+      return state;
+    },
+    succeed: (target, token) => step('succeed', target, token),
+    probe: (target, token) => step('probe', target, token),
+    release: (target, token) => step('release', target, token),
+    async all() {
+      const targets = await redis.smembers(keys.breakers);
+      const states = await Promise.all(targets.map(async (target) => [target, await look(target)] as const));
+      return new Map(states.filter(([, state]) => isTroubled(state)));
+    },
+  });
+
+  function onChange(listener: (target: string, state: BreakerState) => void): Disposable {
     const receive = (channel: string, message: string) => {
       if (channel !== keys.breakerChannel) return;
       try {
@@ -90,8 +84,8 @@ class RedisSharedBreakers implements SharedBreakers {
       }
     };
     subscriber.on('message', receive);
-    subscriber.subscribe(keys.breakerChannel).catch((error: unknown) => {
-      log.debug({ err: redisError(error, 'subscribe to breakers') }, 'changes of breakers arrive by polling only');
+    named('subscribe to breakers', subscriber.subscribe(keys.breakerChannel)).catch((error: unknown) => {
+      log.debug({ err: error }, 'changes of breakers arrive by polling only');
     });
     return {
       [Symbol.dispose]: () => {
@@ -101,25 +95,7 @@ class RedisSharedBreakers implements SharedBreakers {
     };
   }
 
-  async #step(
-    op: 'fail' | 'succeed' | 'probe' | 'release' | 'look',
-    target: string,
-    token: string,
-    { failureThreshold, cooldownMs }: typeof noPolicy = noPolicy,
-  ): Promise<BreakerState & { readonly mine: boolean }> {
-    const { redis, keys } = this.#options;
-    const args = [op, token, failureThreshold, cooldownMs, probeLeaseMs, keys.breakerChannel, target];
-    const doing = `${op} at a breaker`;
-    const reply = await this.#command(doing, runScript(redis, script, [keys.breaker(target)], args, { doing }));
-    const [failures, waitMs, mine, probedMs, at] = reply as readonly [number, number, number, number, string];
-    return { failures, waitMs: waitMs < 0 ? undefined : waitMs, mine: mine === 1, probedMs, at: Number(at) };
-  }
-
-  async #command<T>(doing: string, command: Promise<T>): Promise<T> {
-    return await command.catch((error: unknown) => {
-      throw redisError(error, doing);
-    });
-  }
+  return { ...steps, onChange };
 }
 
 /** Is there anything to remember? */

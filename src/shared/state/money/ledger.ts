@@ -3,9 +3,9 @@ import type { Log } from '../../base/log.ts';
 import { windowOf, type OnExceed, type Usage, budgetScope } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import type { RedisConnection } from '../connect.ts';
-import { loadScript, runScript, type Script } from '../script.ts';
+import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { redisError } from '../errors.ts';
+import { named, redisError } from '../errors.ts';
 import {
   accountsOf,
   dearerThanReserved,
@@ -93,10 +93,12 @@ export interface Ledger {
    * refused. True when it fits by now: the caller has to wake the run, it does not wait. A repeat changes nothing, so it
    * repairs a wake-up that got lost. A run leaves its queues when it asks for money again and when it is written off.
    */
-  await(accounts: Accounts, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
+  await(accounts: Accounts, account: AccountId, amount: number): Promise<boolean>;
   /** Takes the waiting runs whose money is there by now: after a top-up, or when a wake-up got lost. */
   dispatch(): Promise<readonly string[]>;
 }
+
+type AccountId = Pick<AccountState, 'scope' | 'id'>;
 
 const scripts = {
   reserve: loadScript(import.meta.url, './reserve.lua'),
@@ -130,18 +132,14 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   const { redis, keys, clock, log, tenants } = options;
   const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
   const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
-  const waitQueues = new AccountWaitQueues({ redis, keys, clock, tenants });
 
   const onAccounts = async (
-    script: Script,
-    doing: string,
+    name: 'reserve' | 'settle' | 'release' | 'writeOff',
     { accounts, more = [], args }: AccountsCall,
   ): Promise<unknown> => {
     const front = accountsFront(keys, accounts.tenant, accountsOf(accounts, tenants, clock.now()));
-    const own = [...front.keys, ...more];
-    return await runScript(redis, script, own, [...front.args, ...args], {
-      doing: `${doing} of run ${accounts.runId}`,
-    });
+    const doing = `${name} of run ${accounts.runId}`;
+    return await runScript(redis, scripts[name], [...front.keys, ...more], [...front.args, ...args], { doing });
   };
   const costsToday = ({ tenant }: Accounts) => keys.costs(tenant, windowOf('day', clock.now()));
 
@@ -151,17 +149,9 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
     async reserve(request) {
       const { accounts, id, wanted, least, force } = request;
       const charged = accountsOf(accounts, tenants, clock.now());
-      const args = [
-        id,
-        wanted,
-        least,
-        force ? 1 : 0,
-        sourceOf(request),
-        excessField(request),
-        accounts.runId,
-        accounts.run?.spentMicrocents ?? 0,
-      ];
-      const reply = await onAccounts(scripts.reserve, 'reservation', { accounts, args });
+      const spentBefore = accounts.run?.spentMicrocents ?? 0;
+      const about = [force ? 1 : 0, sourceOf(request), excessField(request), accounts.runId, spentBefore];
+      const reply = await onAccounts('reserve', { accounts, args: [id, wanted, least, ...about] });
       return readReservation(reply as Reply, charged);
     },
 
@@ -173,55 +163,32 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
         await costs.add({ id, tenant, agentId, attempts });
         return [];
       }
-      const counters = costIncrements(agentId, attempts).flat();
-      const fixed = [
-        id,
-        costMicrocents,
+      const about = [
         unconfirmed ? 1 : 0,
         sourceOf(settlement),
         excessField(settlement),
         keepCostsS,
         expectedMicrocents,
       ];
-      const call = { accounts, more: [costsToday(accounts)], args: [...fixed, ...counters] };
-      const reply = await onAccounts(scripts.settle, 'settlement', call);
+      const args = [id, costMicrocents, ...about, ...costIncrements(agentId, attempts).flat()];
+      const reply = await onAccounts('settle', { accounts, more: [costsToday(accounts)], args });
       const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];
       if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanReserved);
       return runIds;
     },
 
     async release(accounts, id) {
-      return (await onAccounts(scripts.release, 'release', { accounts, args: [id] })) as readonly string[];
+      return (await onAccounts('release', { accounts, args: [id] })) as readonly string[];
     },
 
     async writeOff(accounts) {
       if (!isCapped(accounts, tenants)) return [];
       const call = { accounts, more: [costsToday(accounts)], args: [accounts.runId, keepCostsS] };
-      return (await onAccounts(scripts.writeOff, 'writeOff', call)) as readonly string[];
+      return (await onAccounts('writeOff', call)) as readonly string[];
     },
 
-    async await({ runId, tenant }, account, amount) {
-      const now = clock.now();
-      const front = queueFront(keys, tenant, waitedFor(account, tenant, tenants, now));
-      const own = keys.account(tenant, 'run', runId, 'total');
-      const name = `${account.scope}:${account.id}`;
-      try {
-        const reply = await runScript(
-          redis,
-          scripts.await,
-          [...front.keys, keys.accountsWaiting(tenant), own],
-          [...front.args, runId, amount, queuePosition(runId, now), name, waitingAccountTtlS],
-          { doing: `wait of run ${runId} for money` },
-        );
-        // In a Cluster this set is elsewhere. Last, because a process that finds no queue takes the tenant out of it.
-        if (reply === 0) await redis.sadd(keys.tenantsWaiting, tenant);
-        return reply === 1;
-      } catch (error) {
-        throw redisError(error, `wait for money of run ${runId}`);
-      }
-    },
-
-    dispatch: () => waitQueues.dispatch(),
+    await: (accounts, account, amount) => joinQueue(options, accounts, account, amount),
+    dispatch: () => dispatchQueues(options),
   };
 }
 
@@ -275,65 +242,65 @@ function readReservation(reply: Reply, charged: readonly AccountToCharge[]): Res
 const mostQueues = 1_000;
 const mostTenants = 50;
 
-interface AccountWaitQueuesOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
-  readonly clock: Clock;
-  readonly tenants: Tenants;
+/** See `Ledger.await`. */
+async function joinQueue(
+  { redis, keys, clock, tenants }: RedisLedgerOptions,
+  { runId, tenant }: Accounts,
+  account: AccountId,
+  amount: number,
+): Promise<boolean> {
+  const now = clock.now();
+  const front = queueFront(keys, tenant, waitedFor(account, tenant, tenants, now));
+  const own = [...front.keys, keys.accountsWaiting(tenant), keys.account(tenant, 'run', runId, 'total')];
+  const name = `${account.scope}:${account.id}`;
+  const args = [...front.args, runId, amount, queuePosition(runId, now), name, waitingAccountTtlS];
+  const doing = `wait of run ${runId} for money`;
+  const reply = await runScript(redis, scripts.await, own, args, { doing });
+  // In a Cluster this set is elsewhere. Last, because a process that finds no queue takes the tenant out of it.
+  if (reply === 0) await named(doing, redis.sadd(keys.tenantsWaiting, tenant));
+  return reply === 1;
 }
 
-/** The wait queues of all accounts. */
-class AccountWaitQueues {
-  readonly #options: AccountWaitQueuesOptions;
-
-  constructor(options: AccountWaitQueuesOptions) {
-    this.#options = options;
+/**
+ * See `Ledger.dispatch`. Throws only when no run could be taken: what was taken before the connection broke is in no queue any
+ * more, so it is answered.
+ */
+async function dispatchQueues(options: RedisLedgerOptions): Promise<readonly string[]> {
+  const { redis, keys } = options;
+  const taken: string[] = [];
+  try {
+    const tenants = await redis.srandmember(keys.tenantsWaiting, mostTenants);
+    const each = Math.ceil(mostQueues / Math.max(1, tenants.length));
+    await allOf(tenants.map((tenant) => dispatchTenant(options, tenant, each, taken)));
+  } catch (error) {
+    if (taken.length === 0) throw redisError(error, 'dispatch of runs that wait for money');
   }
+  return taken;
+}
 
-  /**
-   * Takes the runs whose money is there. Throws `queue_unavailable` when none could be taken: what was taken before the
-   * connection broke is in no queue any more, so it is answered.
-   */
-  async dispatch(): Promise<readonly string[]> {
-    const { redis, keys } = this.#options;
-    const taken: string[] = [];
-    try {
-      const tenants = await redis.srandmember(keys.tenantsWaiting, mostTenants);
-      const each = Math.ceil(mostQueues / Math.max(1, tenants.length));
-      const looks = await Promise.allSettled(tenants.map((tenant) => this.#takeOf(tenant, each, taken)));
-      const failed = looks.find((look) => look.status === 'rejected');
-      if (failed) throw failed.reason;
-    } catch (error) {
-      if (taken.length === 0) throw redisError(error, 'take of runs that wait for money');
-    }
-    return taken;
+async function dispatchTenant(options: RedisLedgerOptions, tenant: string, most: number, taken: string[]) {
+  const { redis, keys, clock, tenants } = options;
+  const waiting = keys.accountsWaiting(tenant);
+  const names = await redis.srandmember(waiting, most);
+  if (names.length === 0) {
+    await redis.srem(keys.tenantsWaiting, tenant);
+    // A run may have joined a queue meanwhile: then the tenant is added again.
+    if ((await redis.exists(waiting)) === 1) await redis.sadd(keys.tenantsWaiting, tenant);
   }
-
-  async #takeOf(tenant: string, queues: number, taken: string[]): Promise<void> {
-    const { redis, keys } = this.#options;
-    const names = await redis.srandmember(keys.accountsWaiting(tenant), queues);
-    if (names.length === 0) await this.#forget(tenant);
-    const looks = await Promise.allSettled(names.map((name) => this.#takeFrom(tenant, name, taken)));
-    const failed = looks.find((look) => look.status === 'rejected');
-    if (failed) throw failed.reason;
-  }
-
-  async #takeFrom(tenant: string, name: string, taken: string[]): Promise<void> {
-    const { redis, keys, clock, tenants } = this.#options;
+  const dispatchAccount = async (name: string) => {
     const colon = name.indexOf(':');
     const account = { scope: budgetScope.parse(name.slice(0, colon)), id: name.slice(colon + 1) };
     const front = queueFront(keys, tenant, waitedFor(account, tenant, tenants, clock.now()));
-    const all = [...front.keys, keys.accountsWaiting(tenant)];
     const doing = `dispatch of account ${name}`;
-    taken.push(
-      ...((await runScript(redis, scripts.dispatch, all, [...front.args, name], { doing })) as readonly string[]),
-    );
-  }
+    const args = [...front.args, name];
+    const runIds = await runScript(redis, scripts.dispatch, [...front.keys, waiting], args, { doing });
+    taken.push(...(runIds as readonly string[]));
+  };
+  await allOf(names.map(dispatchAccount));
+}
 
-  /** A run may have joined a queue meanwhile: then the tenant is added again. */
-  async #forget(tenant: string): Promise<void> {
-    const { redis, keys } = this.#options;
-    await redis.srem(keys.tenantsWaiting, tenant);
-    if ((await redis.exists(keys.accountsWaiting(tenant))) === 1) await redis.sadd(keys.tenantsWaiting, tenant);
-  }
+/** Waits for all, then throws the first failure. */
+async function allOf(works: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(works)).find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
 }

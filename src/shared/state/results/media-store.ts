@@ -3,7 +3,8 @@ import { RunError } from '../../base/errors.ts';
 import { maxMediaBytes } from '../../contract/media.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { Keys } from '../keys.ts';
-import { redisError } from '../errors.ts';
+import { named } from '../errors.ts';
+import { sendAll } from '../script.ts';
 
 /**
  * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis, or in
@@ -39,16 +40,8 @@ export function redisMedia({ redis, keys, ttlS }: RedisMediaOptions): MediaStore
     async put(tenant, bytes, mediaType) {
       const { sha256, buffer } = namedMedia(bytes);
       const key = keys.media(tenant, sha256);
-      const results = await redis
-        .multi()
-        .hset(key, 'type', mediaType, 'bytes', buffer)
-        .expire(key, ttlS)
-        .exec()
-        .catch((error: unknown) => {
-          throw redisError(error, 'write of a generated file');
-        });
-      const refused = results?.find(([error]) => error)?.[0];
-      if (refused) throw redisError(refused, 'write of a generated file');
+      const write = redis.multi().hset(key, 'type', mediaType, 'bytes', buffer).expire(key, ttlS);
+      await named('write of a generated file', sendAll(write));
       return sha256;
     },
   };

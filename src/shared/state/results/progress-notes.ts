@@ -19,9 +19,9 @@ import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { RunError } from '../../base/errors.ts';
 import { jsonText } from '../../base/json-text.ts';
-import { redisError } from '../errors.ts';
+import { named } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
-import { loadScript, runScript } from '../script.ts';
+import { loadScript, runScript, sendAll } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { isMissing, writeWhole } from './folder.ts';
 import { createHash } from 'node:crypto';
@@ -97,13 +97,12 @@ export function redisProgress(options: RedisProgressOptions): ProgressNotes {
     },
     async read(tenant, runId, query) {
       checkQuery(query);
-      try {
+      const read = async () => {
         const notes = selectNotes(await readNotes(redis, keys, tenant, runId), query);
         const texts = await readTexts(redis, keys, tenant, notes, root);
         return notes.map((note, index) => ({ note, text: texts[index] }));
-      } catch (error) {
-        throw redisError(error, 'read of progress notes');
-      }
+      };
+      return await named('read of progress notes', read());
     },
   };
 }
@@ -154,9 +153,7 @@ async function announce(
   }
   const notes = keys.progress(tenant, runId);
   write.hset(notes, noteField(note), jsonText(note)).expire(notes, ttlS);
-  const results = await write.exec();
-  const refused = results?.find(([error]) => error)?.[0];
-  if (refused) throw refused;
+  await sendAll(write);
 }
 
 const draftForm = z.object({
