@@ -15,9 +15,9 @@ export type { ChatLine, ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatTurnRequest } from './client/chat/open-turn.ts';
 export { ChatTurn } from './client/chat/chat-turn.ts';
 export type { ChatOptions } from './client/chat/open-turn.ts';
-export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';
+export type { ChatEvent, ChatTurnIdentity } from './chat/hooks.ts';
 export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
-export { runProducer } from './chat/run-producer.ts';
+export { runProducer } from './chat/hooks.ts';
 export {
   createInMemoryChatTurns,
   type ChatTurnStore,
@@ -28,7 +28,7 @@ export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } fr
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
-export type { ApproveCalls, DenyCalls } from './client/verdicts.ts';
+export type { ApproveCalls, DenyCalls } from './client/run-handle.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
 export type { MediaFile } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';

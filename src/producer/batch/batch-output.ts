@@ -5,7 +5,7 @@ import { errorInfo, RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { runStatus } from '../../shared/contract/run.ts';
-import { textLines } from './text-lines.ts';
+import { textLines } from './batch-file.ts';
 
 /** A line of the output file. `runId` is absent for a line that never became a run. */
 export const batchResult = z.object({

@@ -1,8 +1,14 @@
 import type { z } from 'zod';
 import { invalid } from '../../shared/base/problems.ts';
-import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts';
+import {
+  chatTurnIdentity,
+  keyOf,
+  type ChatTurnIdentity,
+  callHook,
+  type ChatTurnHooks,
+  type ChatTurnLog,
+} from './hooks.ts';
 import { runChatTurn } from './run-turn.ts';
-import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import { TurnLines } from './turn-lines.ts';
 import { createInMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';
 

@@ -1,5 +1,9 @@
 import { orLate } from '../../shared/base/deadline.ts';
-import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
+import { z } from 'zod';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { createProjector } from '../../shared/dialects/project.ts';
+import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
+import type { RunEvent } from '../../shared/contract/event.ts';
 
 /** The live side of a turn. */
 export interface ChatTurnProducer {
@@ -73,4 +77,57 @@ export function logTurn(log: ChatTurnLog | undefined, message: string, facts: Re
 
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** One line of a chat turn. Producers may emit any type; ours are those of the dialect `ndjson-chat`. */
+export interface ChatEvent {
+  readonly type: string;
+  readonly data?: unknown;
+}
+
+export const chatTurnIdentity = z.object({
+  tenantId: z.string().min(1),
+  sessionId: z.string().min(1),
+  userId: z.string().min(1),
+  turnIndex: z.int().min(0),
+});
+
+/** Which turn of whose conversation. Turns are counted from 0. */
+export type ChatTurnIdentity = Readonly<z.infer<typeof chatTurnIdentity>>;
+
+/** The same text for the same turn, and never for two. */
+export function keyOf({ tenantId, sessionId, userId, turnIndex }: ChatTurnIdentity): string {
+  return jsonText([tenantId, sessionId, userId, turnIndex]);
+}
+
+/**
+ * The events of a run, of an agent in this process for instance, as `handleChatTurn` takes them: in the dialect
+ * `ndjson-chat` without its envelope. The turn fails with the run, and when the events end before the run does.
+ *
+ * @example
+ * const hooks = { produce: () => runProducer(createAgent(support).stream(message)), persistAssistantMessage };
+ */
+export function runProducer(events: AsyncIterable<RunEvent>): ChatTurnProducer {
+  let text = '';
+  return { stream: chatEvents(events, (final) => (text = final)), finalText: () => text };
+}
+
+async function* chatEvents(
+  events: AsyncIterable<RunEvent>,
+  onText: (text: string) => void,
+): AsyncGenerator<ChatEvent, void, undefined> {
+  const project = createProjector('ndjson-chat', { tenant: '' });
+  for await (const event of events) {
+    if (event.type === 'run.failed') throw failure(event.error);
+    if (event.type === 'run.cancelled') throw new RunError('cancelled', 'the run was cancelled');
+    if (event.type === 'run.completed') onText(event.result.text);
+    yield* project(event).filter(({ type }) => !type.startsWith('session.run.'));
+    if (event.type === 'run.completed') return;
+  }
+  throw new RunError('internal', 'the run has no answer: its events ended before it did');
+}
+
+/** The error of a run, thrown. */
+export function failure({ code, message, details, retryable }: ErrorInfo): RunError {
+  return new RunError(code, message, { details, retryable });
 }

@@ -1,7 +1,15 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { cutText, Redactor } from '../../shared/base/redact.ts';
-import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
-import { callHook, messageOf, logTurn, type AnsweredTurn, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
+import {
+  type ChatEvent,
+  type ChatTurnIdentity,
+  callHook,
+  messageOf,
+  logTurn,
+  type AnsweredTurn,
+  type ChatTurnHooks,
+  type ChatTurnLog,
+} from './hooks.ts';
 import type { TurnLines } from './turn-lines.ts';
 import type { ChatTurnStore, FinishedTurn } from './turn-store.ts';
 

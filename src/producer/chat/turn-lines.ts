@@ -1,7 +1,7 @@
 import { orLate } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
-import type { ChatEvent } from './chat-event.ts';
+import type { ChatEvent } from './hooks.ts';
 
 interface Line {
   readonly json: string;

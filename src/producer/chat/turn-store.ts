@@ -1,5 +1,5 @@
 import { jsonText } from '../../shared/base/json-text.ts';
-import { keyOf, type ChatTurnIdentity } from './chat-event.ts';
+import { keyOf, type ChatTurnIdentity } from './hooks.ts';
 
 /** A stored turn, as it is replayed. */
 export interface FinishedTurn {

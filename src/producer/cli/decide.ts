@@ -6,7 +6,7 @@ import type { DecisionInput } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { DecisionAnswer } from '../client/decide.ts';
-import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/verdicts.ts';
+import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/run-handle.ts';
 import { openClient } from './options/open-client.ts';
 import { positiveNumber } from './options/arguments.ts';
 import { budgetLine } from './budget.ts';

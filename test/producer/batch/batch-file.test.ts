@@ -6,8 +6,8 @@ import {
   readBatch,
   type BatchDefaults,
   type BatchLine,
+  textLines,
 } from '../../../src/producer/batch/batch-file.ts';
-import { textLines } from '../../../src/producer/batch/text-lines.ts';
 import { scratchFolder } from './support.ts';
 
 function file(content: string | Buffer): string {

@@ -1,5 +1,5 @@
 import { asRunError, assertNever, RunError } from '../../../shared/base/errors.ts';
-import { approval, denial } from '../../client/verdicts.ts';
+import { approval, denial } from '../../client/run-handle.ts';
 import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
 import { commandOf, helpLines, type Command } from './command.ts';
 import type { Talk } from './talk.ts';

@@ -1,9 +1,8 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { type RunOutcomeView, isTerminalStatus, type RunView } from '../../../shared/contract/run.ts';
 import type { ResultOptions, EventsOptions } from '../options.ts';
-import type { ChatTurnProducer } from '../../chat/hooks.ts';
+import { type ChatTurnProducer, failure } from '../../chat/hooks.ts';
 import { type OpenTurn, executionNotFound, isUnknownRun } from './open-turn.ts';
-import { failure } from '../../chat/run-producer.ts';
 import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
