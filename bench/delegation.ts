@@ -22,7 +22,7 @@ const depth = 3;
 const begun = Math.min(childCount, 64);
 const cancelTargetMs = 2_000;
 
-interface Place {
+interface World {
   readonly mill: Millrace;
   readonly redis: Redis;
   readonly prefix: string;
@@ -37,7 +37,7 @@ interface Figures {
 }
 
 const answer: PlannedStep = { text: 'Order seven was sent.' };
-const held: PlannedStep = { ...answer, hold: { gate: 'slow', afterPieces: 1 } };
+const slow: PlannedStep = { ...answer, hold: { gate: 'slow', afterPieces: 1 } };
 const call = (name: string, args: Record<string, unknown>): PlannedStep => ({ calls: [{ name, args }] });
 
 function fanOut(step: PlannedStep, maxConcurrentChildren?: number): RunRequestInput {
@@ -71,15 +71,15 @@ async function main(): Promise<void> {
   const many = Array.from({ length: childCount }, () => alone);
   const rows: string[][] = [];
   for (const concurrency of [1, 4])
-    await withWorker(scratch.url, provider, concurrency, async (place) => {
+    await withWorker(scratch.url, provider, concurrency, async (world) => {
       const fanned = [`fan-out of ${childCount}`, `${childCount} runs`] as const;
-      rows.push(await compared(place, concurrency, childCount, fanned, [[fanOut(answer)], many]));
+      rows.push(await compared(world, concurrency, childCount, fanned, [[fanOut(answer)], many]));
       const asked = [`${depth} deep`, 'one run'] as const;
-      rows.push(await compared(place, concurrency, 2 * depth + 1, asked, [[asking], [looking]]));
+      rows.push(await compared(world, concurrency, 2 * depth + 1, asked, [[asking], [looking]]));
     });
   print(rows);
-  await withWorker(scratch.url, provider, Math.ceil(begun / 2), async (place) => {
-    const figures = await repeated(() => cancelled(place));
+  await withWorker(scratch.url, provider, Math.ceil(begun / 2), async (world) => {
+    const figures = await repeated(() => cancelled(world));
     const seen = Math.max(...figures);
     const ms = [percentile(figures, 50), seen].map((figure) => figure.toFixed(0)).join(', at most ');
     const verdict = seen <= cancelTargetMs ? 'met' : 'missed';
@@ -91,7 +91,7 @@ async function withWorker(
   redisUrl: string,
   provider: PlanProvider,
   concurrency: number,
-  work: (place: Place) => Promise<void>,
+  work: (world: World) => Promise<void>,
 ): Promise<void> {
   const prefix = `b-${concurrency}`;
   const system = await SystemProcess.start('./systems/delegation.ts', {
@@ -112,16 +112,16 @@ async function withWorker(
 
 /** One row: what the first costs for each of `units`, and how often that of the second it is. */
 async function compared(
-  place: Place,
+  world: World,
   concurrency: number,
   units: number,
   names: readonly [string, string],
-  [below, apart]: readonly [readonly RunRequestInput[], readonly RunRequestInput[]],
+  [children, apart]: readonly [readonly RunRequestInput[], readonly RunRequestInput[]],
 ): Promise<string[]> {
-  await Promise.all([measured(place, below), measured(place, apart)]);
-  const pairs = await repeated(async () => [await measured(place, below), await measured(place, apart)] as const);
+  await Promise.all([measured(world, children), measured(world, apart)]);
+  const pairs = await repeated(async () => [await measured(world, children), await measured(world, apart)] as const);
   const median = (of: (pair: (typeof pairs)[number]) => number) => percentile(pairs.map(of), 50);
-  const { rssBytes } = await place.system.cpu();
+  const { rssBytes } = await world.system.cpu();
   return [
     names.join(' / '),
     String(concurrency),
@@ -133,13 +133,13 @@ async function compared(
   ];
 }
 
-async function measured(place: Place, requests: readonly RunRequestInput[]): Promise<Figures> {
-  const { mill, redis } = place;
+async function measured(world: World, requests: readonly RunRequestInput[]): Promise<Figures> {
+  const { mill, redis } = world;
   const before = await redisCounters(redis);
   const started = performance.now();
   const answers = await mill.enqueueMany(requests);
   if (answers.some((one) => 'error' in one)) throw new Error(`a run was refused: ${JSON.stringify(answers)}`);
-  const looked = await allEnded(place);
+  const looked = await allEnded(world);
   const ms = performance.now() - started;
   const after = await redisCounters(redis);
   return {
@@ -149,19 +149,19 @@ async function measured(place: Place, requests: readonly RunRequestInput[]): Pro
   };
 }
 
-async function cancelled(place: Place): Promise<number> {
-  const { mill, provider } = place;
+async function cancelled(world: World): Promise<number> {
+  const { mill, provider } = world;
   const working = () => provider.calls.filter(({ ended }) => ended === 'open').length;
-  const run = await mill.enqueue(fanOut(held, begun));
+  const run = await mill.enqueue(fanOut(slow, begun));
   while (working() < Math.ceil(begun / 2)) await pause();
   const started = performance.now();
   await run.cancel();
-  await allEnded(place);
+  await allEnded(world);
   return performance.now() - started;
 }
 
 /** Answers how many commands it needed for that. */
-async function allEnded({ redis, prefix }: Place): Promise<number> {
+async function allEnded({ redis, prefix }: World): Promise<number> {
   let looked = 1;
   for (; (await redis.zcard(`${prefix}:_:open`)) > 0; looked++) await pause();
   return looked;

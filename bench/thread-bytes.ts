@@ -53,8 +53,8 @@ const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, t
 
 /** As if an earlier run had written it. */
 async function fill(threads: ThreadStore, thread: ThreadRun): Promise<void> {
-  const held = await threads.acquire({ ...thread, epoch: 1 });
-  if (held.kind !== 'acquired') throw new Error('another run has the lock of the thread');
+  const lock = await threads.acquire({ ...thread, epoch: 1 });
+  if (lock.kind !== 'acquired') throw new Error('another run has the lock of the thread');
   const at = new Date().toISOString();
   const { runId, tenant, threadId } = thread;
   const entries = conversation.map((message, n): ThreadEntry => ({
@@ -65,7 +65,7 @@ async function fill(threads: ThreadStore, thread: ThreadRun): Promise<void> {
     key: `${n}`,
     message,
   }));
-  await threads.append({ ...thread, fence: held.fence }, 'fill', entries);
+  await threads.append({ ...thread, fence: lock.fence }, 'fill', entries);
   await threads.leave(tenant, threadId, runId);
 }
 
@@ -104,7 +104,7 @@ async function main(): Promise<void> {
     'journal KB',
     'events KB',
     'sent KB',
-    'at work',
+    'running',
     'memory',
     'without events',
     'kept',

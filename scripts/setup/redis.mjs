@@ -35,7 +35,7 @@ export function ensureRedis(root, env, say) {
 
 /**
  * Downloads and unpacks a server into a folder without installing anything. Answers what went wrong, or undefined; a
- * folder that does not hold a working server is removed again.
+ * folder without a working server is removed again.
  */
 export function unpackDebianRedis(target, env) {
   const work = `${target}.partial`;
@@ -55,7 +55,7 @@ function unpackInto(work, env) {
   const problem = unpackDebianPackages(debianPackages, work, env);
   if (problem) return problem;
   const bin = join(work, 'usr/bin');
-  if (!existsSync(join(bin, 'redis-check-rdb'))) return 'the packages hold no server';
+  if (!existsSync(join(bin, 'redis-check-rdb'))) return 'the packages have no server';
   // The program decides by its own name what it is.
   if (!existsSync(join(bin, 'redis-server'))) symlinkSync('redis-check-rdb', join(bin, 'redis-server'));
   return undefined;

@@ -83,7 +83,7 @@ class Watched {
     await until('the run has ended', async () => (await this.world.mill.get(run.runId)).endedAt, 30_000);
   }
 
-  /** Runs that hold every slot of the common workers until their gate opens. */
+  /** Runs that take every slot of the common workers until their gate opens. */
   async fillSlots(gate: string): Promise<RunHandle[]> {
     const done = this.world.fleet.executions.length;
     const steps = (id: string) => [{ calls: [{ name: 'put', args: { id, gate } }] }, { text: 'Done.' }];
@@ -140,14 +140,14 @@ const incidents: readonly (readonly [
       const call = { calls: [{ name: 'charge', args: { id: 'cut', gate: 'cut' } }] };
       const run = await world.submit('hands', [call, { text: 'So be it.' }]);
       await world.toolWorks(run);
-      const holder = await world.workerOf(run);
-      await holder.kill();
+      const worker = await world.workerOf(run);
+      await worker.kill();
       const after = await watched.scrapeWhen(
         'the unknown outcome is counted',
         (now) => total(now, 'millrace_tool_outcome_unknown_total') > 0,
       );
       await run.result();
-      const [name] = [...workers].find(([, worker]) => worker.pid === holder.pid) ?? [];
+      const [name] = [...workers].find(([, { pid }]) => pid === worker.pid) ?? [];
       await watched.startWorker(name as string);
       return { before, after };
     },

@@ -21,7 +21,7 @@ const server = findRedisServer(process.env, root);
 interface Machine {
   readonly project: string;
   readonly bin: string;
-  readonly setup: (env?: Record<string, string>, args?: readonly string[]) => { code: number | null; said: string };
+  readonly setup: (env?: Record<string, string>, args?: readonly string[]) => { code: number | null; output: string };
 }
 
 /** A project that holds nothing but the setup and a lock, on a machine with no programs but those put into `bin`. */
@@ -42,7 +42,7 @@ function machine(lockVersion = '1.0.0'): Machine {
         encoding: 'utf8',
         env: { PATH: bin, npm_execpath: join(project, 'npm.cjs'), npm_node_execpath: process.execPath, ...env },
       });
-      return { code: status, said: stdout + stderr };
+      return { code: status, output: stdout + stderr };
     },
   };
 }
@@ -79,8 +79,8 @@ const redisElsewhere = { REDIS_URL: 'redis://elsewhere:6379' };
 
 test('the first start installs the dependencies, and the next one has nothing to do and says nothing', () => {
   const { project, setup } = machine();
-  expect(setup(redisElsewhere)).toMatchObject({ code: 0, said: expect.stringContaining('npm ci') as string });
-  expect(setup(redisElsewhere)).toEqual({ code: 0, said: '' });
+  expect(setup(redisElsewhere)).toMatchObject({ code: 0, output: expect.stringContaining('npm ci') as string });
+  expect(setup(redisElsewhere)).toEqual({ code: 0, output: '' });
   expect(npmCalls(project)).toEqual(['ci --include=dev --no-audit --no-fund --loglevel=error']);
 });
 
@@ -96,7 +96,7 @@ test('an installation that was made with npm ci is taken as it is', () => {
   const { project, setup } = machine();
   setup(redisElsewhere);
   rmSync(join(project, 'node_modules/.millrace-lock'));
-  expect(setup(redisElsewhere)).toEqual({ code: 0, said: '' });
+  expect(setup(redisElsewhere)).toEqual({ code: 0, output: '' });
   expect(npmCalls(project)).toHaveLength(1);
 });
 
@@ -104,7 +104,7 @@ test('an npm that fails stops the setup and says so', () => {
   const { setup } = machine();
   expect(setup({ ...redisElsewhere, NPM_FAILS: '1' })).toMatchObject({
     code: 1,
-    said: expect.stringContaining('npm ci failed') as string,
+    output: expect.stringContaining('npm ci failed') as string,
   });
 });
 
@@ -114,11 +114,11 @@ test('the dependencies alone can be asked for', () => {
 });
 
 test('without any Redis and any way to get one, three ways out are named', () => {
-  const { code, said } = machine().setup();
+  const { code, output } = machine().setup();
   expect(code).toBe(1);
-  expect(said).toContain('apt-get install redis-server');
-  expect(said).toContain('docker run');
-  expect(said).toContain('export REDIS_URL=');
+  expect(output).toContain('apt-get install redis-server');
+  expect(output).toContain('docker run');
+  expect(output).toContain('export REDIS_URL=');
 });
 
 test.each(['redis-server', 'valkey-server'])('a %s on the path is enough', (name) => {
@@ -144,13 +144,13 @@ function debian({ bin }: Machine, { downloads = true } = {}): void {
 test('on Debian the packages are unpacked into .cache, and what is there is the server that the stack finds', async () => {
   const world = machine();
   debian(world);
-  const { code, said } = world.setup();
-  expect(said).toContain("unpacking Debian's packages into .cache/redis");
+  const { code, output } = world.setup();
+  expect(output).toContain("unpacking Debian's packages into .cache/redis");
   expect(code).toBe(0);
   expect(readFileSync(join(world.project, 'apt-calls'), 'utf8').trim()).toBe(
     'download redis-tools libatomic1 libjemalloc2 liblzf1',
   );
-  expect(world.setup()).toEqual({ code: 0, said: '' });
+  expect(world.setup()).toEqual({ code: 0, output: '' });
 
   const env = { PATH: world.bin };
   expect(findRedisServer(env, world.project)?.bin).toBe(join(world.project, '.cache/redis/usr/bin/redis-server'));
@@ -161,14 +161,14 @@ test('on Debian the packages are unpacked into .cache, and what is there is the 
 test('a download that fails leaves nothing behind, and without root the three ways out are named', () => {
   const world = machine();
   debian(world, { downloads: false });
-  const { code, said } = world.setup();
-  expect(said).toContain('apt-get download failed (E: no lists)');
+  const { code, output } = world.setup();
+  expect(output).toContain('apt-get download failed (E: no lists)');
   expect(code).toBe(1);
-  expect(said).toContain('One of these helps');
+  expect(output).toContain('One of these helps');
   expect(existsSync(join(world.project, '.cache/redis'))).toBe(false);
   expect(existsSync(join(world.project, '.cache/redis.partial'))).toBe(false);
   const asRoot = process.getuid?.() === 0;
-  expect(said.includes('installing redis-server with apt-get, as root')).toBe(asRoot);
+  expect(output.includes('installing redis-server with apt-get, as root')).toBe(asRoot);
 });
 
 test('packages whose server does not start are thrown away', () => {
@@ -178,8 +178,8 @@ test('packages whose server does not start are thrown away', () => {
     join(world.bin, 'dpkg'),
     `#!/bin/sh\nPATH='${process.env['PATH']}'\nmkdir -p usr/bin && printf '#!/bin/sh\\nexit 127\\n' > usr/bin/redis-check-rdb && chmod +x usr/bin/redis-check-rdb\n`,
   );
-  const { code, said } = world.setup();
-  expect(said).toContain('the server does not start');
+  const { code, output } = world.setup();
+  expect(output).toContain('the server does not start');
   expect(code).toBe(1);
   expect(existsSync(join(world.project, '.cache/redis'))).toBe(false);
 });
@@ -190,8 +190,8 @@ const pretend = (version: string) =>
 
 test('a Node below 20 is refused', () => {
   const { setup } = machine();
-  const { code, said } = setup({ ...redisElsewhere, NODE_OPTIONS: pretend('18.20.0') });
-  expect(said).toContain('Node 20 or later is needed to set up, and this is 18.20.0');
+  const { code, output } = setup({ ...redisElsewhere, NODE_OPTIONS: pretend('18.20.0') });
+  expect(output).toContain('Node 20 or later is needed to set up, and this is 18.20.0');
   expect(code).toBe(1);
 });
 
@@ -201,14 +201,14 @@ test('an old Node is enough when the installation brought the pinned one', () =>
   mkdirSync(join(project, 'node_modules/.bin'), { recursive: true });
   program(join(project, 'node_modules/.bin/node'), '#!/bin/sh\necho v24.21.0\n');
   symlinkSync('/bin/sh', join(bin, 'sh'));
-  expect(setup({ ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') })).toEqual({ code: 0, said: '' });
+  expect(setup({ ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') })).toEqual({ code: 0, output: '' });
 });
 
 test('a pinned Node whose install script did not run is installed again, and a missing one is an error', () => {
   const { project, setup } = machine();
   setup(redisElsewhere);
-  const { code, said } = setup({ ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') });
+  const { code, output } = setup({ ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') });
   expect(npmCalls(project).at(-1)).toBe('rebuild node --ignore-scripts=false');
-  expect(said).toContain('Node 24 could not be installed');
+  expect(output).toContain('Node 24 could not be installed');
   expect(code).toBe(1);
 });

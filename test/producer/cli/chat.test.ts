@@ -34,11 +34,11 @@ async function lastSent(world: World, thread: string) {
     ?.messages.filter(({ role }) => role !== 'system');
 }
 
-const held = (gate: string): PlannedStep => ({ text: 'one two', hold: { gate, afterPieces: 1 } });
+const paused = (gate: string): PlannedStep => ({ text: 'one two', hold: { gate, afterPieces: 1 } });
 const charge = planInput({ calls: [{ name: 'charge', args: { id: 'c' } }] }, { text: 'paid' });
 
 describe('from a pipe', () => {
-  test('each line is a message of one thread, and the model sees what was said before', async () => {
+  test('each line is a message of one thread, and the model sees the earlier ones', async () => {
     const { code, stdout, stderr } = await piped(['plain'], { text: 'first' }, '', { text: 'second' });
     expect([code, stdout]).toEqual([0, 'first\nsecond\n']);
     const [, thread = ''] = /^Go on with this thread: millrace chat plain --thread ([0-9a-f]{12})$/m.exec(stderr) ?? [];
@@ -59,7 +59,7 @@ describe('from a pipe', () => {
   test('a line waits for the answer before it', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--thread', 'waits']);
-    chat.type(planInput(held('waits')), planInput({ text: 'second' }));
+    chat.type(planInput(paused('waits')), planInput({ text: 'second' }));
     chat.endInput();
     await chat.says('one ');
     world.provider.gates.open('waits');
@@ -101,7 +101,7 @@ describe('from a pipe', () => {
     expect(String(sent?.[2]?.content)).toContain('the blue one');
   });
 
-  test('a call of an agent below is approved in the chat with the one above', async () => {
+  test('a call of a child is approved in the chat with its parent', async () => {
     const asks = planInput(
       { calls: [{ name: 'ask_agent', args: { agent: 'gated', message: charge } }] },
       { text: 'so' },
@@ -157,7 +157,7 @@ describe('from a pipe', () => {
     expect(commandOf('//etc/hosts is empty')).toEqual({ kind: 'send', text: '/etc/hosts is empty' });
   });
 
-  test('an unknown agent, another one’s thread and wrong options are said before anything is read', async () => {
+  test('an unknown agent, another one’s thread and wrong options are refused before anything is read', async () => {
     const { world } = shared;
     await piped(['plain', '--thread', 'taken'], { text: 'mine' });
     for (const [args, says] of [
@@ -185,7 +185,7 @@ describe('from a pipe', () => {
   test('Ctrl-C cancels the answer and ends the chat with it', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--thread', 'stopped']);
-    chat.type(planInput(held('stopped')), planInput({ text: 'never' }));
+    chat.type(planInput(paused('stopped')), planInput({ text: 'never' }));
     await chat.says('one ');
     chat.signal('SIGINT');
     expect(await chat.exited).toBe(130);
@@ -198,7 +198,7 @@ describe('from a pipe', () => {
   test('SIGTERM lets go of the answer, which goes on', async () => {
     const { world } = shared;
     const chat = new CliProcess(['chat', 'plain', '--thread', 'let-go'], { env: envOf(world), keepsInput: true });
-    chat.type(planInput(held('let-go')));
+    chat.type(planInput(paused('let-go')));
     await chat.says('one ');
     chat.signal('SIGTERM');
     expect(await chat.exited).toBe(130);
@@ -208,7 +208,7 @@ describe('from a pipe', () => {
     expect((await world.mill.result(runId)).status).toBe('completed');
   });
 
-  test('where no worker runs, that is said', async () => {
+  test('where no worker runs, a note gives advice', async () => {
     const { prefix } = await clientWorld();
     const chat = new CliCommand(['chat', 'support'], { env: settings(prefix), input: 'hello\n' });
     await chat.says('No worker is running');
@@ -220,12 +220,12 @@ describe('while an answer is under way', () => {
   test('steer: a message reaches the next step of the answer', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--busy', 'steer', '--thread', 'steered']);
-    chat.type(planInput(held('steered')));
+    chat.type(planInput(paused('steered')));
     await chat.says('one ');
     chat.type(planInput({ text: 'changed' }));
     const redis = await testRedis('work', world.fleet.redisUrl);
     const runId = (await world.mill.list({ thread: 'steered' })).runs[0]?.runId ?? '';
-    await until('it was said', () => redis.llen(keysFor(world.fleet.prefix).inbox(runId)));
+    await until('the message is in the inbox', () => redis.llen(keysFor(world.fleet.prefix).inbox(runId)));
     world.provider.gates.open('steered');
     chat.endInput();
     expect(await chat.exited).toBe(0);
@@ -237,7 +237,7 @@ describe('while an answer is under way', () => {
   test('steer: what comes too late is followed as the next answer', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--busy', 'steer', '--thread', 'late']);
-    chat.type(planInput(held('late')));
+    chat.type(planInput(paused('late')));
     await chat.says('one ');
     chat.type(planInput({ text: 'after all' }), '/cancel');
     chat.endInput();
@@ -250,7 +250,7 @@ describe('while an answer is under way', () => {
   test('interrupt: the newer message is answered in place of the older one', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--busy', 'interrupt', '--thread', 'interrupted']);
-    chat.type(planInput(held('interrupted')));
+    chat.type(planInput(paused('interrupted')));
     await chat.says('one ');
     chat.type(planInput({ text: 'newer' }));
     chat.endInput();
@@ -264,7 +264,7 @@ describe('while an answer is under way', () => {
     const queueing = typing(world, ['plain', '--busy', 'queue']);
     const rejecting = typing(world, ['plain', '--busy', 'reject']);
     for (const chat of [queueing, rejecting]) {
-      chat.type(planInput(held('both')));
+      chat.type(planInput(paused('both')));
       await chat.says('one ');
       chat.type(planInput({ text: 'second' }));
     }
@@ -279,7 +279,7 @@ describe('while an answer is under way', () => {
   test('/cancel stops the answer, and the conversation goes on', async () => {
     const { world } = shared;
     const chat = typing(world, ['plain', '--busy', 'steer']);
-    chat.type(planInput(held('cancelled')));
+    chat.type(planInput(paused('cancelled')));
     await chat.says('one ');
     chat.type('/new', '/cancel');
     await chat.says('cancelled (cancelled in the chat)');
@@ -294,7 +294,7 @@ describe('while an answer is under way', () => {
     const redis = await OwnRedis.start();
     const world = await makeWorld({ redisUrl: redis.url });
     const chat = typing(world, ['plain', '--busy', 'queue']);
-    chat.type(planInput(held('away')));
+    chat.type(planInput(paused('away')));
     await chat.says('one ');
     await redis.kill();
     await chat.says('Redis is away, and this goes on when it is back: ');

@@ -149,11 +149,11 @@ test.each([
   ['an answer and arguments', ['--answer', 'x', '--args', '{}'], 'cannot be given together'],
   ['money for a call', ['call_1', '--top-up', '5'], 'name no calls'],
   ['a credential', ['call_1', '--args', '{"password":"x"}'], 'secret_in_payload'],
-])('%s is a usage error', async (_, args, said) => {
+])('%s is a usage error', async (_, args, message) => {
   const world = await clientWorld();
   const run = await suspendedRun(world, calls);
   const answer = await millrace(['approve', run.runId, ...args], { env: settings(world.prefix) });
-  expect([answer.code, answer.stderr]).toEqual([2, expect.stringContaining(said)]);
+  expect([answer.code, answer.stderr]).toEqual([2, expect.stringContaining(message)]);
   expect((await run.get()).status).toBe('suspended');
 });
 
@@ -186,8 +186,8 @@ test('approvals lists what waits, and watches for more', async () => {
 test('a run is left waiting for people when its cancel asks for it', async () => {
   const world = await clientWorld();
   const run = await suspendedRun(world, [calls[0]]);
-  const held = await millrace(['cancel', run.runId, '--pending', 'hold'], { env: settings(world.prefix) });
-  expect(held.stdout).toBe(`${run.runId} goes on waiting, for approval of transfer (call_1): over 100\n`);
+  const cancelled = await millrace(['cancel', run.runId, '--pending', 'hold'], { env: settings(world.prefix) });
+  expect(cancelled.stdout).toBe(`${run.runId} goes on waiting, for approval of transfer (call_1): over 100\n`);
   const failed = await millrace(['cancel', run.runId, '--pending', 'fail'], { env: settings(world.prefix) });
   expect(failed.stdout).toBe(`${run.runId} is failed\n`);
 });

@@ -105,7 +105,7 @@ test('every command that needs Redis says so and exits 3 when it is not there', 
   for (const { stdout, stderr } of outcomes) expect(`${stdout}${stderr}`).toMatch(/queue_unavailable|does not answer/);
 });
 
-test('what cannot be a run id is a usage error, and is said', async () => {
+test('what cannot be a run id is a usage error that names it', async () => {
   const { code, stderr } = await millrace(['get', 'nonsense'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
   expect(stderr).toContain('there is no run nonsense');
   expect(code).toBe(2);

@@ -115,7 +115,7 @@ test('a thread is titled, exported and deleted', async () => {
   expect([busy.code, busy.stderr]).toEqual([1, 'concurrent_run: thread two is in use: run run2 holds it\n']);
 });
 
-test('all threads are deleted only when that is said', async () => {
+test('all threads are deleted only with --yes', async () => {
   const world = await clientWorld();
   await aThread(world, 'one');
   await lockThread(world, 'two', 'run2', []);

@@ -28,16 +28,16 @@ export interface ProcessOptions extends CliOptions {
 }
 
 /** What a command has written so far. */
-class Said {
+class Output {
   stdout = '';
   stderr = '';
 
-  /** Waits until the output so far holds a text. */
+  /** Waits until the output so far has a text. */
   async says(text: string | RegExp, timeoutMs = 20_000): Promise<void> {
     const all = () => `${this.stdout}\n${this.stderr}`;
     const matches = () => (typeof text === 'string' ? all().includes(text) : text.test(all()));
     try {
-      await until(`the output to hold ${String(text)}`, matches, timeoutMs);
+      await until(`the output to have ${String(text)}`, matches, timeoutMs);
     } catch (error) {
       throw new Error(`${(error as Error).message}\n${all()}`, { cause: error });
     }
@@ -48,7 +48,7 @@ class Said {
  * A command in this process, with streams that are no terminal. Ends with its test at the latest. Not for `worker`,
  * `producer` and `agents check`: they replace the process that they run in.
  */
-export class CliCommand extends Said {
+export class CliCommand extends Output {
   readonly exited: Promise<number>;
   readonly #stdin = new PassThrough();
   readonly #interrupt = new AbortController();
@@ -85,7 +85,7 @@ export class CliCommand extends Said {
 }
 
 /** The command line as a real process. Ends with its test at the latest. */
-export class CliProcess extends Said {
+export class CliProcess extends Output {
   readonly pid: number;
   readonly exited: Promise<number>;
   readonly #child: ChildProcess;
