@@ -7,7 +7,7 @@ import { Millrace, type RunRequestInput } from '../src/producer/index.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { PlanProvider } from '../test/support/plan-provider.ts';
 import { planInput, type PlannedStep } from '../test/support/plan.ts';
-import { percentile, redisCounters, SystemProcess } from './measure.ts';
+import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 import { toolName } from './workload.ts';
 
 // Runs that work for others against runs of their own that do as much, and how long it takes until all have stopped.
@@ -69,7 +69,7 @@ async function main(): Promise<void> {
   });
   await using provider = await PlanProvider.start();
   const many = Array.from({ length: childCount }, () => alone);
-  const rows: string[][] = [];
+  const rows = [['with / without', 'at once', 'ms', 'ms', 'ratio', 'commands', 'commands', 'KB', 'KB', 'worker MB']];
   for (const concurrency of [1, 4])
     await withWorker(scratch.url, provider, concurrency, async (world) => {
       const fanned = [`fan-out of ${childCount}`, `${childCount} runs`] as const;
@@ -77,7 +77,7 @@ async function main(): Promise<void> {
       const asked = [`${depth} deep`, 'one run'] as const;
       rows.push(await compared(world, concurrency, 2 * depth + 1, asked, [[asking], [looking]]));
     });
-  print(rows);
+  printTable(rows);
   await withWorker(scratch.url, provider, Math.ceil(begun / 2), async (world) => {
     const figures = await repeated(() => cancelled(world));
     const seen = Math.max(...figures);
@@ -175,15 +175,6 @@ async function repeated<T>(work: () => Promise<T>): Promise<T[]> {
   const all: T[] = [];
   while (all.length < rounds) all.push(await work());
   return all;
-}
-
-function print(rows: readonly (readonly string[])[]): void {
-  const head = ['with / without', 'at once', 'ms', 'ms', 'ratio', 'commands', 'commands', 'KB', 'KB', 'worker MB'];
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
-  for (const row of [head, ...rows])
-    console.log(
-      row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
-    );
 }
 
 await main();

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { bullDriver, millraceDriver, watchChannel, watchProgress, type Driver } from './drivers.ts';
-import { percentile, redisCounters, SystemProcess } from './measure.ts';
+import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 import { deltas, pacedDelayMs } from './workload.ts';
 
 // Side by side in one run, on one Redis and one provider: only the ratios mean something, the figures move with the
@@ -183,12 +183,7 @@ function print(floor: number, rows: readonly Row[]): void {
     row.firstTokenP50Ms.toFixed(1),
     row.firstTokenP99Ms.toFixed(1),
   ]);
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...cells.map((cell) => (cell[column] ?? '').length)),
-  );
-  const line = (cell: readonly string[]) =>
-    cell.map((text, i) => (i < 2 ? text.padEnd(widths[i] ?? 0) : text.padStart(widths[i] ?? 0))).join('  ');
-  console.log([head, ...cells].map(line).join('\n'));
+  printTable([head, ...cells], 2);
   printRatios(rows);
 }
 

@@ -76,3 +76,14 @@ export function percentile(values: readonly number[], p: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * p) / 100))] ?? Number.NaN;
 }
+
+/** Prints rows in columns: the first so many with their text on the left, the others on the right. */
+export function printTable(rows: readonly (readonly string[])[], leftColumns = 1): void {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  for (const row of rows) {
+    const cells = row.map((cell, at) =>
+      at < leftColumns ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
+    );
+    console.log(cells.join('  '));
+  }
+}

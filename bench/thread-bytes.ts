@@ -1,3 +1,4 @@
+import { printTable, redisCounters } from './measure.ts';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +28,6 @@ import { turnFor } from '../src/worker/run/turn-for.ts';
 import { redisRuns } from '../src/shared/state/run/runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
-import { redisCounters } from './measure.ts';
 import { createInMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
 import { runKeySpace } from '../test/support/run-key-space.ts';
 
@@ -109,7 +109,7 @@ async function main(): Promise<void> {
     'without events',
     'kept',
   ];
-  print([head, ...rows]);
+  printTable([head, ...rows]);
   const ratio = Number(rows.at(-1)?.at(-1));
   console.log(`\nbytes in Redis against the transcript: ${ratio}, ≤ 1.5 ${ratio <= 1.5 ? 'met' : 'missed'}`);
 }
@@ -203,14 +203,6 @@ async function written(redis: Redis, keys: Keys, runId: string): Promise<readonl
 async function bytesOf(redis: Redis, ...names: readonly string[]): Promise<number> {
   const sizes = await Promise.all(names.map((key) => redis.memory('USAGE', key, 'SAMPLES', 0)));
   return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
-}
-
-function print(rows: readonly (readonly string[])[]): void {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  for (const row of rows)
-    console.log(
-      row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
-    );
 }
 
 await main();
