@@ -4,11 +4,10 @@ import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { OpenRun } from './open-run.ts';
-import { durationMs } from './totals.ts';
+import { durationMs, type JobOutcome } from './outcome.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Claim } from '../../shared/state/run/run-store.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import type { JobOutcome } from './outcome.ts';
 
 /** The log of a run on this worker: each line has the run, its tenant, its worker and its request. */
 export function runLogOf(log: Log, record: RunRecord, worker: string): Log {

@@ -14,11 +14,10 @@ import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { dropChildren } from './delegate.ts';
 import type { OpenRun } from './open-run.ts';
-import type { JobOutcome } from './outcome.ts';
+import { type JobOutcome, durationMs, totalsOf } from './outcome.ts';
 import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
 import { keepsAsks, stopChildren, suspend, type SettleDeps } from './suspend.ts';
-import { durationMs, totalsOf } from './totals.ts';
 
 const maxErrorBytes = 2_048;
 

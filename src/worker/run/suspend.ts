@@ -7,9 +7,8 @@ import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { openChildren, startPlannedChildren } from './delegate.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
-import type { JobOutcome } from './outcome.ts';
+import { type JobOutcome, totalsOf } from './outcome.ts';
 import type { Ports } from './ports.ts';
-import { totalsOf } from './totals.ts';
 
 /** What the end of a segment needs beside its run. */
 export interface SettleDeps extends Pick<RunDeps, 'wake'> {

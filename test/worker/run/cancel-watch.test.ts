@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { CancelRequest } from '../../../src/shared/contract/control.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import type { Ports } from '../../../src/worker/run/ports.ts';
-import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
+import { CancelWatch } from '../../../src/worker/run/signals.ts';
 import { until } from '../../support/redis.ts';
 
 const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };

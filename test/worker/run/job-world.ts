@@ -5,9 +5,9 @@ import { runRequest, type RunRequestInput } from '../../../src/shared/contract/r
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
-import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
+import { CancelWatch } from '../../../src/worker/run/signals.ts';
 import type { Agent } from '../../../src/worker/agents/define-agent.ts';
-import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open-run.ts';
 import { abandonRun } from '../../../src/worker/run/abandon.ts';

@@ -9,7 +9,7 @@ import { createScriptedProvider, type ModelScript } from '../../../src/worker/ll
 import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';

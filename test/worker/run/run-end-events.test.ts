@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { isTerminal } from '../../../src/shared/contract/event.ts';
 import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { makeJobs } from './job-world.ts';
 
 async function endOf(script: ModelScript, overrides: { background?: boolean } = {}, cancelled = false) {

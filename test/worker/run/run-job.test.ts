@@ -8,9 +8,9 @@ import { createScriptedProvider, scripted } from '../../../src/worker/llm/backen
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
-import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
+import { CancelWatch } from '../../../src/worker/run/signals.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';

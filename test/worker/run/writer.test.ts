@@ -3,8 +3,7 @@ import { RunError } from '../../../src/shared/base/errors.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import type { Commit, CommitReply, OutgoingEvent, RunStore } from '../../../src/shared/state/run/run-store.ts';
-import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
-import { RunWriter } from '../../../src/worker/run/writer.ts';
+import { FlushTimer, RunWriter } from '../../../src/worker/run/writer.ts';
 import { until } from '../../support/redis.ts';
 
 type Write =
