@@ -129,7 +129,7 @@ export type { LocalThreads } from './local/runner-threads.ts';
 export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defaults.ts';
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
-export type { CompactionView, PostCompactionHook } from './turn/compaction/memory.ts';
+export type { CompactionView, PostCompactionHook } from './turn/compaction/policy.ts';
 export type { CompactionAnswer, CompactionSkip } from './turn/compaction/compaction-requests.ts';
 export {
   createAgentNodeExecutor,

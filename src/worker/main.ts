@@ -3,7 +3,7 @@ import { agentViewOf } from '../shared/contract/agent/agent.ts';
 import { parseConfig, type Config } from '../shared/contract/config.ts';
 import { RunError } from '../shared/base/errors.ts';
 import { systemClock } from '../shared/base/clock.ts';
-import { jsonText } from '../shared/base/json-text.ts';
+import { jsonText } from '../shared/base/json.ts';
 import { createLog, silentLog } from '../shared/base/log.ts';
 import { Redactor } from '../shared/base/redact.ts';
 import { loadTenants } from '../shared/contract/tenants.ts';

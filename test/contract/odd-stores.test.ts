@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
-import { jsonText } from '../../src/shared/base/json-text.ts';
+import { jsonText } from '../../src/shared/base/json.ts';
 import { steerRun } from '../../src/shared/state/run/control/inbox.ts';
 import { costRowsOf } from '../../src/shared/state/money/costs.ts';
 import { rounds } from '../support/lane.ts';

@@ -4,7 +4,7 @@ import { notifyParent } from '../../src/shared/state/run/children/children.ts';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
 import { RunError } from '../../src/shared/base/errors.ts';
 import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
-import { storedJson } from '../../src/shared/base/json-text.ts';
+import { storedJson } from '../../src/shared/base/json.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { isTerminalStatus, lineage } from '../../src/shared/contract/run.ts';
 import { redisRuns } from '../../src/shared/state/run/runs.ts';

@@ -55,7 +55,7 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
 /** What a terminal or a browser shows, or a sandbox sends to its parent; everything else may end up in Redis. */
 const ownWriters =
-  /^src\/(shared\/base\/json-text|producer\/cli\/.*|producer\/http\/console|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
+  /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/http\/console|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 

@@ -1,11 +1,11 @@
 import { problemsOf } from '../../shared/base/problems.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */

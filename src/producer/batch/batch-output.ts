@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { runStatus } from '../../shared/contract/run.ts';
 import { textLines } from './batch-file.ts';

@@ -1,6 +1,6 @@
 import { orLate } from '../../shared/base/deadline.ts';
 import { z } from 'zod';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { createProjector } from '../../shared/dialects/project.ts';
 import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';

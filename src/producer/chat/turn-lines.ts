@@ -1,6 +1,6 @@
 import { orLate } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { ChatEvent } from './hooks.ts';
 
 interface Line {

@@ -1,4 +1,4 @@
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { keyOf, type ChatTurnIdentity } from './hooks.ts';
 
 /** A stored turn, as it is replayed. */

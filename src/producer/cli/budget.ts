@@ -1,5 +1,5 @@
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { Argument, type Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { budgetScope, type BudgetScope, type BudgetView, formatUsd } from '../../shared/contract/money.ts';

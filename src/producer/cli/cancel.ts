@@ -1,5 +1,5 @@
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { Option } from 'commander';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { isTerminalStatus, type RunView } from '../../shared/contract/run.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
 import { asRunError, type RunError } from '../../shared/base/errors.ts';

@@ -1,5 +1,5 @@
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode, thisPerson } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { DecisionInput } from '../../shared/contract/control.ts';

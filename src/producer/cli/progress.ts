@@ -1,6 +1,6 @@
 import { dateTime, dim, oneLine, printable } from './show/paint.ts';
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { ProgressEntry } from '../client/artifacts.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';

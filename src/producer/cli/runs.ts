@@ -1,6 +1,6 @@
 import { dateTime, dim, duration, oneLine, table } from './show/paint.ts';
 import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { Option } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunStatus, type RunView } from '../../shared/contract/run.ts';

@@ -1,6 +1,6 @@
 import { known, type Fact, dateTime, dim, oneLine, table, red } from './show/paint.ts';
 import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { Command } from 'commander';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';

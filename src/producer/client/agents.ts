@@ -1,6 +1,6 @@
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
 

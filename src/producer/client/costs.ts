@@ -1,7 +1,7 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { costRowsOf } from '../../shared/state/money/costs.ts';
 import { costRow, type CostRow } from '../../shared/contract/money.ts';
 import type { ClientCore } from './client-core.ts';

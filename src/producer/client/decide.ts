@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { cleanText } from '../../shared/base/clean-text.ts';
 import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
 import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { ProgressQuery } from '../../shared/contract/progress.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';

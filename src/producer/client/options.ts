@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { DialectName } from '../../shared/dialects/project.ts';
 import type { EventProfile } from '../../shared/dialects/profile.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';

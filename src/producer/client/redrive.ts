@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';

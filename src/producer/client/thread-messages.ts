@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, type ThreadRange, readContext } from '../../shared/state/thread/log.ts';
 import { lockOwnerOf, type ThreadKeySpace, type ThreadLockOwner } from '../../shared/state/thread/key-space.ts';

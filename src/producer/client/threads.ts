@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';

@@ -3,7 +3,7 @@ import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/base/errors.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import type { Socket } from 'node:net';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { App } from './app.ts';
 

@@ -4,7 +4,7 @@ import { orLate } from '../../shared/base/deadline.ts';
 import { z } from 'zod';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { ChatLine } from '../client/chat/chat-turn.ts';
 import { shownIn, type EventProfile } from '../../shared/dialects/profile.ts';
 

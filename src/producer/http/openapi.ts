@@ -6,7 +6,7 @@ import { decisionRequest } from '../../shared/contract/control.ts';
 import { errorInfo } from '../../shared/base/errors.ts';
 import { eventSchema } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { budgetView } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';

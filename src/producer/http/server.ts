@@ -7,7 +7,7 @@ import type { ApiKey, Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runQueue } from '../../shared/contract/queues.ts';
 import { newNonce, publicId } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Millrace } from '../client/millrace.ts';

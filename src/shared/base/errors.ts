@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonText } from './json-text.ts';
+import { jsonText } from './json.ts';
 
 /**
  * The one table of error codes. `retryable`: may the same request or run be tried again unchanged and succeed?

@@ -1,5 +1,5 @@
 import { RunError } from './errors.ts';
-import { jsonText } from './json-text.ts';
+import { jsonText } from './json.ts';
 
 /** What survives being written as JSON and read again. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [field: string]: Json };

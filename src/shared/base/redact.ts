@@ -1,4 +1,4 @@
-import { jsonText } from './json-text.ts';
+import { jsonText } from './json.ts';
 import { SecretForms, SecretStream } from './secret-stream.ts';
 
 export type { SecretStream } from './secret-stream.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { errorInfo } from '../base/errors.ts';
-import { jsonText, storedJson } from '../base/json-text.ts';
+import { jsonText, storedJson } from '../base/json.ts';
 import { microcents, runUsage } from './money.ts';
 
 /** How a cancel treats what is going on. `drain` lets the current step finish; the default stops at once. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { canonicalJson, jsonText, storedJson } from '../base/json-text.ts';
+import { canonicalJson, jsonText, storedJson } from '../base/json.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from '../base/errors.ts';
 import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';

@@ -1,6 +1,6 @@
 import { RunError } from '../base/errors.ts';
 import { pendingItem } from './event.ts';
-import { storedJson } from '../base/json-text.ts';
+import { storedJson } from '../base/json.ts';
 import {
   lineage,
   recordFromHash,

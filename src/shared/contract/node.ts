@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { backoff, retry } from './agent/agent.ts';
 import { publicId } from '../base/ids.ts';
-import { jsonText } from '../base/json-text.ts';
+import { jsonText } from '../base/json.ts';
 
 const maxTemplateBytes = 256 * 1024;
 const maxDataBytes = 256 * 1024;

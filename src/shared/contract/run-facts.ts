@@ -1,4 +1,4 @@
-import { defined } from '../base/defined.ts';
+import { defined } from '../base/collections.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { RunRecord } from './run.ts';
 

@@ -15,7 +15,7 @@ import {
 import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
-import { jsonText, storedJson } from '../base/json-text.ts';
+import { jsonText, storedJson } from '../base/json.ts';
 import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../base/defined.ts';
+import { defined } from '../base/collections.ts';
 import { assertNever, type ErrorInfo } from '../base/errors.ts';
 import type { EventOf, RunEvent, RunResultBody } from '../contract/event.ts';
 import { microcentsPerUsd, type Usage } from '../contract/money.ts';

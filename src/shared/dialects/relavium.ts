@@ -1,5 +1,5 @@
 import { pendingNameOf } from '../contract/decisions.ts';
-import { defined } from '../base/defined.ts';
+import { defined } from '../base/collections.ts';
 import { assertNever, type ErrorInfo } from '../base/errors.ts';
 import type { EventOf, RunEvent } from '../contract/event.ts';
 import {

@@ -1,6 +1,6 @@
 import { assertNever } from '../base/errors.ts';
 import type { EventOf, RunEvent } from '../contract/event.ts';
-import { jsonText } from '../base/json-text.ts';
+import { jsonText } from '../base/json.ts';
 import { microcentsPerUsd } from '../contract/money.ts';
 import {
   isCapability,

@@ -1,7 +1,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { assertNever, RunError } from '../base/errors.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
-import { defined } from '../base/defined.ts';
+import { defined } from '../base/collections.ts';
 
 /** A connection to one server, a Sentinel group or a Cluster. */
 export type RedisConnection = Redis | Cluster;

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isDelta, isLifecycle, type EventBody } from '../contract/event.ts';
-import { jsonText } from '../base/json-text.ts';
+import { jsonText } from '../base/json.ts';
 import type { Lineage, RunRequest } from '../contract/run.ts';
 import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
 import type { Keys } from './keys.ts';
 import type { OutgoingEvent } from './run/run-store.ts';
-import { defined } from '../base/defined.ts';
+import { defined } from '../base/collections.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
 export interface Script {

@@ -11,7 +11,7 @@ import { compactionModels } from './compaction-models.ts';
 import { preferredModels, type PreferredModels } from './preferred-models.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { MediaMaking } from '../turn/contract.ts';
-import type { CompactionModels } from '../turn/compaction/memory.ts';
+import type { CompactionModels } from '../turn/compaction/policy.ts';
 
 export interface ModelsOptions {
   readonly price: PriceLookup;

@@ -1,6 +1,6 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { FallbackChain, type ChainDeps } from '../llm/fallback-chain.ts';
-import type { CompactionPolicy, CompactionModels } from '../turn/compaction/memory.ts';
+import type { CompactionPolicy, CompactionModels } from '../turn/compaction/policy.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import type { Served } from './preferred-models.ts';
 

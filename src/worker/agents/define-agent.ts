@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
@@ -12,7 +12,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';
 import type { ModelCallVerdict } from '../turn/contract.ts';
-import type { PostCompactionHook } from '../turn/compaction/memory.ts';
+import type { PostCompactionHook } from '../turn/compaction/policy.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
 import { schemaProblem } from '../turn/output.ts';

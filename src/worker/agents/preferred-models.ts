@@ -1,5 +1,5 @@
 import { modelTier, type AgentDefinition, type ModelHint } from '../../shared/contract/agent/agent.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { Tool } from '../tools/tool.ts';

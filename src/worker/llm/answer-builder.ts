@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
 import type { Usage } from '../../shared/contract/money.ts';

@@ -1,5 +1,5 @@
 import type { Usage } from '../../shared/contract/money.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { toolCallsOf, type Message } from '../../shared/contract/message.ts';
 import type { LlmRequest } from './provider.ts';
 

@@ -2,7 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { untilAborted } from '../llm/watchdog.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 
 /**
  * The text of a run as it comes, from its events. Reads on only when the next piece is asked for. Throws as the run failed,

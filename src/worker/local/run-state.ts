@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { decisionRecord, type DecisionRecord } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../../shared/contract/journal/journal.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { isSecretName } from '../../shared/base/redact.ts';
 import { isTerminalStatus, runRecord, runRecordVersion } from '../../shared/contract/run.ts';
 import type { Agent } from '../agents/define-agent.ts';

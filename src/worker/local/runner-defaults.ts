@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { type RunUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';

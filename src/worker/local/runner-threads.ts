@@ -1,6 +1,6 @@
 import { unlessAborted } from '../../shared/base/deadline.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { newRunId } from '../../shared/base/ids.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { maxDepth } from '../../shared/contract/run.ts';
 import type { SideChannels } from '../tools/capabilities.ts';

@@ -1,5 +1,5 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { Redactor } from '../../shared/base/redact.ts';

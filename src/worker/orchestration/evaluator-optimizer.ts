@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/contract/money.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 import { foreignAnswer } from './orchestration.ts';
 import { evaluateBy, evaluation, type Evaluation, type Generated, type Rubric } from './rubric.ts';
 

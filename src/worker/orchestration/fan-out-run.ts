@@ -2,7 +2,7 @@ import { isAnswer } from '../../shared/state/run/children/children.ts';
 import type { ChildEnd } from '../../shared/contract/control.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { FanOutRequest } from '../../shared/contract/orchestration/requests.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { AnswerMerge, MergeJudge } from '../agents/define-judge.ts';

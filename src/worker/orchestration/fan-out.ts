@@ -6,7 +6,7 @@ import { runChild } from './fan-out-child.ts';
 import type { MergeGuard, FanOutResultChild } from '../agents/judge.ts';
 import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { foreignAnswer } from './orchestration.ts';
 
 export interface FanOutDeps {

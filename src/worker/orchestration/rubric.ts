@@ -2,7 +2,7 @@ import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { microcents, usage, zeroUsage, type Usage } from '../../shared/contract/money.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { readOutput } from '../turn/output.ts';

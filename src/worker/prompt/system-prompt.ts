@@ -1,5 +1,5 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
-import { canonicalJson } from '../../shared/base/json-text.ts';
+import { canonicalJson } from '../../shared/base/json.ts';
 import type { SkillManifest } from '../../shared/contract/agent/skill.ts';
 import type { TaskDefinition } from '../../shared/contract/orchestration/task-definition.ts';
 

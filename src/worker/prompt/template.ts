@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
 

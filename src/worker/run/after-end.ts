@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../shared/base/json-text.ts';
+import { canonicalJson } from '../../shared/base/json.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { newNonce, sha256 } from '../../shared/base/ids.ts';
 import { followUpId } from '../../shared/state/run/control/inbox.ts';

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../shared/base/json-text.ts';
+import { canonicalJson } from '../../shared/base/json.ts';
 import { queueOf, type NewRun } from '../../shared/state/run/create-runs.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';

@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import { payloadDigest } from '../../shared/contract/thread/turn-log.ts';
 import {
   boundary,

@@ -15,7 +15,7 @@ import type { LoadTask } from '../agents/load-tasks.ts';
 import type { NamedFunctions } from '../agents/load-folder.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
 import type { CompactionRequests } from '../turn/compaction/compaction-requests.ts';
-import type { CompactionOutcome } from '../turn/compaction/memory.ts';
+import type { CompactionOutcome } from '../turn/compaction/policy.ts';
 import type { LimitCaps } from './limits.ts';
 import type { Ports } from './ports.ts';
 import type { Watch } from './watch.ts';

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../shared/base/json-text.ts';
+import { canonicalJson } from '../../shared/base/json.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { FanOutRequest } from '../../shared/contract/orchestration/requests.ts';
 import type { OrchestratedWork, RunRecord } from '../../shared/contract/run.ts';

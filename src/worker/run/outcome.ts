@@ -3,7 +3,7 @@ import type { RunStatus, RunRecord } from '../../shared/contract/run.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { maxInstructionsChars } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';

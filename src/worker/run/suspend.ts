@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';

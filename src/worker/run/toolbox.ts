@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';

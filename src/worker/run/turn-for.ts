@@ -1,5 +1,5 @@
 import type { SteeringMessage } from '../../shared/contract/control.ts';
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import { unknownAgent } from '../agents/known-names.ts';

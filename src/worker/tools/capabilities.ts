@@ -6,7 +6,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { mcpServers, serverPrefix, type McpServer } from '../../shared/contract/agent/mcp.ts';
 import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 import { isReservedName } from './names.ts';
 import type { Tool } from './tool.ts';
 import { within } from '../../shared/base/deadline.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
 import { ToolError } from './tool-error.ts';

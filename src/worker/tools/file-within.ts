@@ -2,9 +2,9 @@ import { constants, existsSync, realpathSync, statSync } from 'node:fs';
 import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
 import { z } from 'zod';
-import { isContinuation } from '../../shared/base/bound-text.ts';
+import { isContinuation } from '../../shared/base/text.ts';
 import { ToolError } from './tool-error.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 
 const maxPathChars = 1_024;
 const maxPageBytes = 1024 * 1024;

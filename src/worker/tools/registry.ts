@@ -1,4 +1,4 @@
-import { jsonText } from '../../shared/base/json-text.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { StepCall } from '../../shared/contract/journal/call.ts';
 import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';

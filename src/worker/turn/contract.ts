@@ -13,7 +13,7 @@ import type { PlannedChild, PlannedRun } from '../tools/tool.ts';
 import type { Ask } from '../../shared/contract/journal/call.ts';
 import type { ToolExecutor } from '../tools/execute/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
-import type { CompactionPolicy } from './compaction/memory.ts';
+import type { CompactionPolicy } from './compaction/policy.ts';
 import type { ToolFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';

@@ -2,7 +2,7 @@ import { assertNever, toolErrorHints } from '../../shared/base/errors.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 import { costTokens } from './cost-event.ts';
 import type { Turn } from './contract.ts';
 import type { LlmPart } from '../llm/provider.ts';

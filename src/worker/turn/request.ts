@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/defined.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { pairMessages } from '../../shared/contract/thread/pair-messages.ts';
 import type { ChainRequest } from '../llm/candidate.ts';

@@ -12,7 +12,7 @@ import {
 } from './contract.ts';
 import type { BatchEnd } from '../tools/execute/run-batch.ts';
 import { refusalOf } from './compaction/compaction.ts';
-import { clip } from '../../shared/base/bound-text.ts';
+import { clip } from '../../shared/base/text.ts';
 import { makeMedia } from './media/media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';

@@ -13,7 +13,7 @@ import { boundary } from '../../../src/shared/contract/handoff/handoff-filters.t
 import { nextMove } from '../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { limits } from '../../../src/shared/contract/agent/agent.ts';
-import { pairingProblems } from './compaction/memory-world.ts';
+import { pairingProblems } from './compaction/compaction-world.ts';
 import { makeTurn, question, stepOf } from './world.ts';
 import { rounds } from '../../support/lane.ts';
 

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { parseConfig, type Config } from '../../../shared/contract/config.ts';
 import { clientOptions } from '../../client/options.ts';
 import { Millrace } from '../../client/millrace.ts';

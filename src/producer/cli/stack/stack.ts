@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { startDevRedis } from '../../../shared/base/dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { createModelCatalogue, validateChatModelId, type ModelRules } from '../../../shared/contract/agent/models.ts';
 import type { RunRequest } from '../../../shared/contract/run.ts';

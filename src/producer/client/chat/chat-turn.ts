@@ -3,7 +3,7 @@ import { type RunOutcomeView, isTerminalStatus, type RunView } from '../../../sh
 import type { ResultOptions, EventsOptions } from '../options.ts';
 import { type ChatTurnProducer, failure } from '../../chat/hooks.ts';
 import { type OpenTurn, executionNotFound, isUnknownRun } from './open-turn.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
 import { createProjector } from '../../../shared/dialects/project.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import { decisionRequest, type DecisionInput, cancelRequest } from '../../../shared/contract/control.ts';
 import { decisionView } from '../../../shared/contract/decisions.ts';

@@ -3,7 +3,7 @@ import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
 import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errorBody, topUpKey } from '../openapi.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { costReport } from '../../client/costs.ts';
 
 const accountParams = z.object({

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
 import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';

@@ -6,7 +6,7 @@ import { acceptedRun, errorBody } from '../openapi.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { BulkAnswer } from '../../client/enqueue.ts';
 import type { BodyShare } from '../body-room.ts';
 import { ArrayScanner, LineScanner, maxItemBytes, type Span } from '../bulk-items.ts';

@@ -1,11 +1,11 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import { publicId } from '../../../shared/base/ids.ts';
 import { threadView, threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { threadChanges, type ThreadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam, wholeNumberParam } from '../openapi.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread-event.ts';
 import { Readable } from 'node:stream';
 

@@ -1,5 +1,5 @@
 import { sha256 } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 
 const prefix = 'tool:';
 

@@ -1,6 +1,6 @@
 import { type Message, textOf, toolCallsOf } from '../message.ts';
 import { isEnveloped } from '../thread/summary-message.ts';
-import { clip } from '../../base/bound-text.ts';
+import { clip } from '../../base/text.ts';
 
 const heading = 'An extract of the conversation so far:';
 const gap = '…';

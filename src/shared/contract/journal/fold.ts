@@ -1,8 +1,8 @@
 import { assertNever, RunError } from '../../base/errors.ts';
 import type { ChildEnd } from '../control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
-import { defined } from '../../base/defined.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { defined } from '../../base/collections.ts';
+import { jsonText } from '../../base/json.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';

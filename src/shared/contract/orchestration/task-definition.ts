@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { publicId } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 
 const maxDataBytes = 64 * 1024;
 

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { errorInfo } from '../../base/errors.ts';
 import { publicId } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { budgetCap, microcents } from '../money.ts';
 
 export const taskStateVersion = 1;

@@ -1,6 +1,6 @@
 import type { JournalEntryOf } from '../journal/journal.ts';
 import type { Message, Sensitivity } from '../message.ts';
-import { keepEnds } from '../../base/bound-text.ts';
+import { keepEnds } from '../../base/text.ts';
 
 /** The first line of every summary: by it a summary is known again on whatever worker goes on with the conversation. */
 const firstLine = '[Summary of the earlier part of this conversation. What follows it is word by word.]';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { errorCode, RunError, assertNever } from '../../base/errors.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
-import { jsonText, storedJson } from '../../base/json-text.ts';
+import { jsonText, storedJson } from '../../base/json.ts';
 import { sensitivity, textPart, toolCallPart, toolMessage, userMessage, type Message } from '../message.ts';
 import { microcents, runUsage } from '../money.ts';
 

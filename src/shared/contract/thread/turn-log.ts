@@ -1,5 +1,5 @@
-import { canonicalJson } from '../../base/json-text.ts';
-import { defined } from '../../base/defined.ts';
+import { canonicalJson } from '../../base/json.ts';
+import { defined } from '../../base/collections.ts';
 import type { HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { sha256 } from '../../base/ids.ts';
 import type { Message, Sensitivity } from '../message.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
 import type { RunKeySpace } from '../script.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue, defaultQueue } from '../../contract/queues.ts';
 import { RunError } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 import { Queue } from 'bullmq';
-import { defined } from '../../base/defined.ts';
+import { defined } from '../../base/collections.ts';
 import { jobIdFor } from '../../base/ids.ts';
 import { jobOptions, jobVersion, type JobKind } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';

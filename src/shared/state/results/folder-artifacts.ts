@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { RunError } from '../../base/errors.ts';
 import { runId as runIdForm } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import {
   type Artifacts,
   checkNames,

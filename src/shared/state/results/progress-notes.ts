@@ -18,7 +18,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { RunError } from '../../base/errors.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, sendAll } from '../script.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { newNonce } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { withNamedErrors } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, sendAll } from '../script.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { artifactTtlS, type ArtifactStore } from '../../contract/artifact-store.ts';
 import { RunError } from '../../base/errors.ts';
 import { newNonce, runId as runIdForm } from '../../base/ids.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import {
   type Artifacts,
   checkNames,

@@ -15,7 +15,7 @@ import { recordFromHash, type RunStatus } from '../../contract/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type JournalEntry, journalEntry, journalVersion } from '../../contract/journal/journal.ts';
-import { storedJson } from '../../base/json-text.ts';
+import { storedJson } from '../../base/json.ts';
 
 const script = loadScript(import.meta.url, './claim.lua');
 

@@ -1,6 +1,6 @@
 import { storedCancel } from '../../contract/control.ts';
 import { waitsForPeople } from '../../contract/decisions.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import {
   loadScript,

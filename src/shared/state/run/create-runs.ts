@@ -1,4 +1,4 @@
-import { canonicalJson, jsonText } from '../../base/json-text.ts';
+import { canonicalJson, jsonText } from '../../base/json.ts';
 import { listedParentOf, listedRequestOf } from './listed-record.ts';
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';

@@ -3,7 +3,7 @@ import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';

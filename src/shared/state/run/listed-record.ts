@@ -1,6 +1,6 @@
 import { legibleRecord } from '../../contract/legible-record.ts';
 import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
-import { defined } from '../../base/defined.ts';
+import { defined } from '../../base/collections.ts';
 
 /** A record without what no list shows: the input of the run, and the conversation that it began with. */
 const listedFields = Object.keys(runRecord.shape).filter((field) => field !== 'request' && field !== 'parent');

@@ -1,4 +1,4 @@
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript } from '../script.ts';
 import {
   maxThreadEvents,

@@ -4,7 +4,7 @@ import { loadScript, runScript } from '../script.ts';
 import { infoFromHash } from './log.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
-import { defined } from '../../base/defined.ts';
+import { defined } from '../../base/collections.ts';
 
 const listScript = loadScript(import.meta.url, './list.lua');
 const removeScript = loadScript(import.meta.url, './remove.lua');

@@ -1,4 +1,4 @@
-import { jsonText } from '../../base/json-text.ts';
+import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
 import type { ThreadLock } from './wait-queue.ts';
@@ -15,7 +15,7 @@ import {
   type ThreadPatch,
   type ThreadRef,
 } from '../../contract/thread/thread.ts';
-import { defined } from '../../base/defined.ts';
+import { defined } from '../../base/collections.ts';
 
 const appendScript = loadScript(import.meta.url, './append.lua');
 const updateScript = loadScript(import.meta.url, './update.lua');

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Sensitivity } from '../../../shared/contract/message.ts';

@@ -1,5 +1,5 @@
 import { problemsAt } from '../../../shared/base/problems.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';

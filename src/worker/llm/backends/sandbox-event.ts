@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { assertNever } from '../../../shared/base/errors.ts';
 import { finishReason } from '../../../shared/contract/event.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { usage } from '../../../shared/contract/money.ts';
 
 const text = z.string();

@@ -1,5 +1,5 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';

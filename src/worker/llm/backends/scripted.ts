@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';

@@ -1,5 +1,5 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import OpenAI from 'openai';
 import type { Dispatcher } from 'undici';
 import { createHash } from 'node:crypto';

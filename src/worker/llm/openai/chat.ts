@@ -1,7 +1,7 @@
 import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
 import { ChatFold, type WireChunk } from './chat-fold.ts';
 import type { LlmProvider, LlmRequest } from '../provider.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
 import { wireArgs, wireMetadata } from './wire-values.ts';

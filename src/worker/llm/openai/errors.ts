@@ -4,7 +4,7 @@ import { cutText } from '../../../shared/base/redact.ts';
 import { LlmError, type LlmErrorKind, retryAfterMs } from '../errors.ts';
 import { refusedCode } from '../base-url.ts';
 import { rateLimitOf } from './transport.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 
 const maxMessageBytes = 2_048;
 

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { systemClock } from '../../../shared/base/clock.ts';

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';

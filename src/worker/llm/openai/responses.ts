@@ -1,7 +1,7 @@
 import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
 import { ResponsesFold, type ResponsesEvent, outputMark } from './responses-fold.ts';
 import type { LlmProvider, LlmRequest } from '../provider.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../../shared/contract/message.ts';

@@ -1,7 +1,7 @@
 import { request, type Dispatcher } from 'undici';
 import { guardedAgent, type Lookup } from '../../../shared/egress/guarded-agent.ts';
 import { providerGuard, type EgressRule } from '../base-url.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type { RateLimitReport, RateLimitWindow } from '../../../shared/contract/limits.ts';
 
 /** More of an error body is not read: only 2 KiB of it are shown. */

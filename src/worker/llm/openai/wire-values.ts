@@ -1,4 +1,4 @@
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import type { LlmRequest } from '../provider.ts';
 

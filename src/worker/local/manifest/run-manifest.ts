@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { asRunError, assertNever, RunError } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';

@@ -10,7 +10,7 @@ import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent, type PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import { stampOf } from '../../../shared/state/script.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/run/run-store.ts';

@@ -5,7 +5,7 @@ import type { Decide, DecideOutcome } from '../../../shared/state/run/control/de
 import type { EventBody, RunEvent } from '../../../shared/contract/event.ts';
 import type { RunGroup } from '../../../shared/state/run/children/children.ts';
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { ResumedRun } from '../../../shared/state/run/waits/resume.ts';
 import {

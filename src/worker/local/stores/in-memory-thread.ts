@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { threadContext, type ThreadContext } from '../../../shared/contract/thread/thread-context.ts';
 import {

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../../shared/base/json-text.ts';
+import { canonicalJson } from '../../../shared/base/json.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
 import type { Json } from '../../../shared/base/json-value.ts';
 import {

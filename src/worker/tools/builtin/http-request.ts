@@ -1,10 +1,10 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import type { Egress } from '../../../shared/egress/egress.ts';
 import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
 import { EgressError } from '../../../shared/egress/egress-error.ts';
 import { type EgressResponse, connectionHeaders } from '../../../shared/egress/egress-fetch.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';

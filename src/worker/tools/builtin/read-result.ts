@@ -1,6 +1,6 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
 import { defineTool } from '../define.ts';
 import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';

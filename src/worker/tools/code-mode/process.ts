@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { extname, join, sep } from 'node:path';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import {
   FrameReader,
   frameOf,

@@ -1,4 +1,4 @@
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { CatalogueEntry } from '../tool.ts';
 
 const maxSignatureChars = 2_000;

@@ -1,6 +1,6 @@
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { cleanJson } from '../../../shared/base/clean-text.ts';
 import { maxLevels, depthOver } from '../../../shared/base/json-depth.ts';
 

@@ -1,6 +1,6 @@
 import type { ChildEnd } from '../../../shared/contract/control.ts';
 import type { PendingItem } from '../../../shared/contract/event.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';

@@ -1,5 +1,5 @@
 import type { ToolOptions } from '../../../shared/contract/agent/agent.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { maxCallIdChars } from '../../../shared/contract/control.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
 import { carriesSecret, heldSecret } from '../../guards/taint.ts';

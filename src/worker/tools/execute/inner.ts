@@ -2,7 +2,7 @@ import { trustClass } from '../../../shared/contract/agent/agent.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';

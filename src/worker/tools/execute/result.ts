@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import type { CallResult } from '../../../shared/contract/journal/call.ts';
 import { fitResult } from './fit.ts';
 import type { ReadyCall } from './prepare.ts';
 import { errorResult, faultOf } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 
 const noOutput = 'The tool ran with no output.';
 const maxSummaryChars = 500;

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
-import { isContinuation } from '../../../shared/base/bound-text.ts';
+import { isContinuation } from '../../../shared/base/text.ts';
 import type { Spill } from './batch.ts';
 import type { ReadPart, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';

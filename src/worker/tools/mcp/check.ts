@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createContext, Script } from 'node:vm';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { CheckedArgs } from '../tool.ts';
 import { linearRegExp, type BoundSchema } from './schema.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AgentDefinition } from '../../../shared/contract/agent/agent.ts';
-import { canonicalJson } from '../../../shared/base/json-text.ts';
+import { canonicalJson } from '../../../shared/base/json.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Egress } from '../../../shared/egress/egress.ts';
 import { RunError } from '../../../shared/base/errors.ts';

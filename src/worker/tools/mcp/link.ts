@@ -1,5 +1,5 @@
 import { orLate } from '../../../shared/base/deadline.ts';
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import {
   Client,
   isJSONRPCErrorResponse,

@@ -1,7 +1,7 @@
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { withoutHidden } from '../../guards/fold.ts';
 import { sanitise } from '../../guards/sanitise.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
 import { boundSchema, type BoundSchema } from './schema.ts';
 

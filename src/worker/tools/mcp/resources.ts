@@ -1,4 +1,4 @@
-import { isContinuation } from '../../../shared/base/bound-text.ts';
+import { isContinuation } from '../../../shared/base/text.ts';
 import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 import type { Connection } from './connection.ts';

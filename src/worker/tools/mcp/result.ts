@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { clip } from '../../../shared/base/bound-text.ts';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { clip } from '../../../shared/base/text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { ToolOutput } from '../tool.ts';
 
 /** A text that a result names instead of holding it. */

@@ -1,8 +1,8 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { jsonText } from '../../../shared/base/json-text.ts';
+import { jsonText } from '../../../shared/base/json.ts';
 import { withoutHidden } from '../../guards/fold.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
 import { RE2JS } from 're2js';
 

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/defined.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type { Progress } from '@modelcontextprotocol/client';
 import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../../shared/base/clock.ts';

@@ -1,8 +1,8 @@
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { clip } from '../../../shared/base/bound-text.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { within } from '../../../shared/base/deadline.ts';
 import type { Turn } from '../contract.ts';
-import type { CompactionView, CompactionPolicy, PostCompactionHook } from './memory.ts';
+import type { CompactionView, CompactionPolicy, PostCompactionHook } from './policy.ts';
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 const timeoutMs = 10_000;

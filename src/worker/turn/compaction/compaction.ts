@@ -9,7 +9,7 @@ import type { CompactionAnswer, CompactionSkip } from './compaction-requests.ts'
 import { concludeCompaction, emitCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
 import { positionOf } from '../../../shared/contract/journal/conversation.ts';
-import { thresholdOf, type CompactionOutcome, type CompactionPolicy } from './memory.ts';
+import { thresholdOf, type CompactionOutcome, type CompactionPolicy } from './policy.ts';
 import { buildRequest } from '../request.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
 

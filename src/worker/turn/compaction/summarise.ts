@@ -6,10 +6,10 @@ import { sanitise, treatmentOf, type OriginTrust } from '../../guards/sanitise.t
 import type { ChainCall } from '../../llm/chain-call.ts';
 import { bytesPerToken } from '../../llm/cost.ts';
 import { withinSensitivity } from '../../llm/candidate.ts';
-import { keepEnds } from '../../../shared/base/bound-text.ts';
+import { keepEnds } from '../../../shared/base/text.ts';
 import type { Turn } from '../contract.ts';
 import { attemptsMade, takeAttempt } from '../listen.ts';
-import type { CompactionPolicy } from './memory.ts';
+import type { CompactionPolicy } from './policy.ts';
 import { isEnveloped, isSummary } from '../../../shared/contract/thread/summary-message.ts';
 
 const deadlineMs = 120_000;

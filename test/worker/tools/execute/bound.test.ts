@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clip, keepEnds } from '../../../../src/shared/base/bound-text.ts';
+import { clip, keepEnds } from '../../../../src/shared/base/text.ts';
 import { boundOf, maxResultBytes } from '../../../../src/worker/tools/execute/fit.ts';
 
 /** The text within the bound of a tool that has no ceiling of its own. */

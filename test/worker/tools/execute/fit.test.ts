@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { keepTail } from '../../../../src/shared/base/bound-text.ts';
+import { keepTail } from '../../../../src/shared/base/text.ts';
 import { maxResultBytes, fitResult, type FittedTool } from '../../../../src/worker/tools/execute/fit.ts';
 import type { Spill } from '../../../../src/worker/tools/execute/batch.ts';
 

@@ -7,7 +7,7 @@ import { cutOf, partEnds } from '../../../../src/worker/turn/compaction/summaris
 import { nextMove } from '../../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../../src/shared/contract/thread/summary-message.ts';
-import { makeCompaction, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
+import { makeCompaction, noLimits, pages, pairingProblems, reads } from './compaction-world.ts';
 import { makeTurn, question, stepOf } from '../world.ts';
 import { rounds } from '../../../support/lane.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeCompaction, noLimits, pages, reads, turnsOf } from './memory-world.ts';
+import { makeCompaction, noLimits, pages, reads, turnsOf } from './compaction-world.ts';
 import { makeTurn } from '../world.ts';
 
 test('hooks are asked after the compaction, their texts end the next request and no other, and a failing one is left out', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { bodyOf, makeCompaction, turnsOf } from './memory-world.ts';
+import { bodyOf, makeCompaction, turnsOf } from './compaction-world.ts';
 import { makeTurn } from '../world.ts';
 
 /** A model that takes so many tokens. */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import type { LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { makeCompaction, prefixOf, turnsOf } from './memory-world.ts';
+import { makeCompaction, prefixOf, turnsOf } from './compaction-world.ts';
 import { makeTurn } from '../world.ts';
 
 const toolTurn = (trust: string | undefined, sensitivity?: 'internal' | 'secret'): Message[] => [

@@ -4,10 +4,19 @@ import { LlmError } from '../../../../src/worker/llm/errors.ts';
 import { promptTokensOf } from '../../../../src/worker/llm/cost.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
 import { TurnSuspension } from '../../../../src/worker/turn/contract.ts';
-import { thresholdOf } from '../../../../src/worker/turn/compaction/memory.ts';
+import { thresholdOf } from '../../../../src/worker/turn/compaction/policy.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary } from '../../../../src/shared/contract/thread/summary-message.ts';
-import { bodyOf, makeCompaction, noLimits, pages, pairingProblems, prefixOf, reads, turnsOf } from './memory-world.ts';
+import {
+  bodyOf,
+  makeCompaction,
+  noLimits,
+  pages,
+  pairingProblems,
+  prefixOf,
+  reads,
+  turnsOf,
+} from './compaction-world.ts';
 import { makeTurn, stepOf } from '../world.ts';
 
 test('the threshold is 85 % of the window, or the window without 12,288 tokens, and never less than a quarter of it', () => {

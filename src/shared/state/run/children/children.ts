@@ -3,7 +3,7 @@ import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
-import { jsonText } from '../../../base/json-text.ts';
+import { jsonText } from '../../../base/json.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys, eventTargets } from '../../script.ts';
 import { forgetOpen } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
@@ -22,7 +22,7 @@ import type { ThreadKeySpace } from '../../thread/key-space.ts';
 import { lookSoonAtThread } from '../../thread/wait-queue.ts';
 import { releaseToNext } from '../../thread/turns.ts';
 import { zeroUsage } from '../../../contract/money.ts';
-import { defined } from '../../../base/defined.ts';
+import { defined } from '../../../base/collections.ts';
 
 const endedScript = loadScript(import.meta.url, './child-ended.lua');
 const groupScript = loadScript(import.meta.url, './wait-for-group.lua');

@@ -1,6 +1,6 @@
 import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
 import { assertNever } from '../../../base/errors.ts';
-import { jsonText } from '../../../base/json-text.ts';
+import { jsonText } from '../../../base/json.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys } from '../../script.ts';
 import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, waitEndArgs } from '../waits/resume.ts';
 

@@ -1,6 +1,6 @@
 import { type SteeringMessage, steeringMessage } from '../../../contract/control.ts';
 import { runIdForChild } from '../../../base/ids.ts';
-import { jsonText } from '../../../base/json-text.ts';
+import { jsonText } from '../../../base/json.ts';
 import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
 import { withNamedErrors } from '../../errors.ts';
 

@@ -2,7 +2,7 @@ import { storedCancel, type CancelRequest, type ControlMessage } from '../../../
 import { assertNever, type ErrorInfo } from '../../../base/errors.ts';
 import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
-import { jsonText } from '../../../base/json-text.ts';
+import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
 import {
   loadScript,

@@ -2,7 +2,7 @@ import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
 import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
-import { jsonText } from '../../../base/json-text.ts';
+import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';

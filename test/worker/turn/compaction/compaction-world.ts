@@ -3,7 +3,7 @@ import type { Message } from '../../../../src/shared/contract/message.ts';
 import { FallbackChain } from '../../../../src/worker/llm/fallback-chain.ts';
 import type { LlmProvider, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
-import type { CompactionOutcome, CompactionPolicy } from '../../../../src/worker/turn/compaction/memory.ts';
+import type { CompactionOutcome, CompactionPolicy } from '../../../../src/worker/turn/compaction/policy.ts';
 import { defineTool } from '../../../../src/worker/tools/define.ts';
 import { price, stepOf } from '../world.ts';
 
