@@ -58,7 +58,7 @@ export class AnswerBuilder {
     this.#grow(chars);
   }
 
-  /** Tells what the provider does with a tool of its own: no part of the answer. */
+  /** Emits what the provider does with a tool of its own: no part of the answer. */
   relay(part: Extract<LlmPart, { type: 'tool_relayed_call' | 'tool_relayed_result' }>): void {
     this.#onPart(part);
   }

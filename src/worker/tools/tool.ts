@@ -23,7 +23,7 @@ export interface ToolContext {
   readonly effect: ToolEffect;
   /** Aborted on cancel and on timeout. A tool that ignores it is abandoned after a short grace. */
   readonly signal: AbortSignal;
-  /** Tells subscribers how far the call is (`tool.execute.progress`). */
+  /** Emits to subscribers how far the call is (`tool.execute.progress`). */
   progress(data: unknown): void;
   /** Shows subscribers a part of the result early (`tool.execute.partial`). */
   partial(data: unknown): void;

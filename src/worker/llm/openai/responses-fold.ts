@@ -182,7 +182,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     if (item?.type === 'message') this.#message(open, item);
   }
 
-  /** Tells what did not stream, and keeps what goes back to the server in the next call. */
+  /** Emits what did not stream, and keeps what goes back to the server in the next call. */
   #done(place: unknown, item: WireItem): void {
     const open = this.#itemAt(place);
     if (item.type === 'function_call') {

@@ -41,7 +41,7 @@ export function broken({ code, message, retryable, kind }: CallFailure): Ending 
   return { stoppedBy: 'runtime-error', completed: false, pass: false, reason: message, error };
 }
 
-/** Tells the end, completes the ledger row and keeps it. Rejects with what the store of rows rejects with. */
+/** Emits the end, completes the ledger row and keeps it. Rejects with what the store of rows rejects with. */
 export async function endTask(run: RunningTask, ending: Ending, rows: LedgerRows | undefined): Promise<TaskResult> {
   const wallMs = run.elapsedMs();
   const result = resultOf(run, ending, wallMs);
