@@ -34,7 +34,7 @@ import type { KnownLabels } from './ops/metrics/series.ts';
 import { WorkerMetrics } from './ops/metrics/metrics.ts';
 import { CancelWatch } from './run/signals.ts';
 import { FlushTimer } from './run/writer.ts';
-import { abandonRun } from './run/abandon.ts';
+import { abandonRun } from './run/run-job.ts';
 import type { RunDeps } from './run/open-run.ts';
 import { logAccepted, logEnded } from './run/run-log.ts';
 import { Watch } from './run/watch.ts';

@@ -1,6 +1,6 @@
-import { asRunError } from '../../shared/base/errors.ts';
+import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { isOrchestrated, workOf, type RunJob } from '../../shared/contract/run.ts';
+import { isOrchestrated, workOf, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
@@ -31,11 +31,44 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const [last, ending] = isOrchestrated(work)
     ? ([run, await orchestrate(run, work, deps)] as const)
     : await sequence(run, deps);
-  const outcome = await settle(last, ending, deps);
+  const outcome = await finish(last, ending, deps);
+  if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(last, ending.state, deps);
+  return outcome;
+}
+
+const reasons = {
+  poison: 'the run brought down every worker process that tried it; see its last events, then `millrace redrive`',
+  job_lost: 'the job of this run kept vanishing from the queue',
+} as const;
+
+/**
+ * Ends a run that no worker can finish, with `worker_lost` and the reason: takes it from the worker that had it and settles it,
+ * without a job and without a turn. Does nothing when the run has ended already.
+ *
+ * A claim and a settlement, and not one script as for a run that has not begun (`endUnstarted`): the cost of the run, its open
+ * children, what goes into its thread and which steering messages it has read are in its journal, and the fold of the journal
+ * is TypeScript. The event of the claim takes the next number, which fences the flushes of a worker that is still alive.
+ */
+export async function abandonRun(
+  run: Pick<RunRecord, 'runId' | 'segment'>,
+  reason: keyof typeof reasons,
+  worker: string,
+  deps: RunDeps,
+): Promise<void> {
+  const taker = { queue: 'maintenance', worker, activity: 'watched' } as const;
+  const opened = await openRun(run, taker, deps, new AbortController().signal);
+  if (opened.kind !== 'open') return;
+  await using open = opened.run;
+  const error = new RunError('worker_lost', reasons[reason], { details: { reason }, retryable: false });
+  await finish(open, refused(open, error), deps);
+}
+
+/** Settles the segment. When the run has ended, it continues what waited for that. */
+async function finish(run: OpenRun, ending: TurnOutcome, deps: RunDeps): Promise<JobOutcome> {
+  const outcome = await settle(run, ending, deps);
   await run.relay?.drained();
   if (outcome.kind === 'ended')
     await afterEnd({ ...run.record, status: outcome.status, inboxRead: [...ending.state.steered.keys()] }, deps);
-  if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(last, ending.state, deps);
   return outcome;
 }
 
