@@ -125,7 +125,7 @@ export type {
   RunnerMessage,
   Servers,
 } from './local/runner-ports.ts';
-export type { LocalThreads } from './local/runner-threads.ts';
+export type { LocalThreads } from './local/runner-defaults.ts';
 export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defaults.ts';
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { defined } from '../../shared/base/collections.ts';
-import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { type RunUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
 import { parseConfig } from '../../shared/contract/config.ts';
@@ -10,13 +9,21 @@ import { createBoundary } from '../agents/boundary.ts';
 import { createAgentEngine, OwnParts, type AgentEngineOptions } from './agent-engine.ts';
 import { defaultPrompt } from '../prompt/system-prompt.ts';
 import type { Agent } from '../agents/define-agent.ts';
-import type { ResolverContext, RunnerCollaborators, Servers } from './runner-ports.ts';
-import { localThreads, type LocalThreads } from './runner-threads.ts';
-import { inMemoryThreads } from './stores/in-memory-threads.ts';
+import type {
+  ResolverContext,
+  RunnerCollaborators,
+  Servers,
+  LockedRunnerThread,
+  RunnerMessage,
+  RunnerThreads,
+} from './runner-ports.ts';
 import type { CapabilityResolver, SideChannels } from '../tools/capabilities.ts';
 import { defineTool } from '../tools/define.ts';
 import { ToolError } from '../tools/tool-error.ts';
 import type { Tool } from '../tools/tool.ts';
+import { unlessAborted } from '../../shared/base/deadline.ts';
+import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
+import { threadNotFound } from '../../shared/contract/thread/thread.ts';
 
 export interface RunnerDefaultsOptions extends Omit<AgentEngineOptions, 'agents' | 'env'> {
   /** Who may be run. */
@@ -52,7 +59,7 @@ export function runnerDefaultsWith({
   };
   const boundary = createBoundary({ ...given, config: parseConfig(given.env) });
   return {
-    threads: localThreads(inMemoryThreads(systemClock), systemClock),
+    threads: localThreads(),
     agents: { load: (agentId) => find(agentId).definition },
     tasks: {
       async get(taskId) {
@@ -151,4 +158,112 @@ function usageTotals(): RunnerDefaults['usage'] {
   const totals = new Map<string, RunUsage>();
   const of = (agentId: string) => totals.get(agentId) ?? emptyRunUsage;
   return { of, record: (agentId, _, used) => void totals.set(agentId, addRunUsage(of(agentId), used)) };
+}
+
+/** Threads that are kept; of those that are not locked the longest unused make room. */
+const maxThreads = 1_000;
+const maxEvents = 1_000;
+
+/** The threads of a runner, and what is in them. */
+export interface LocalThreads extends RunnerThreads {
+  /** The messages, oldest first. Throws `not_found`. */
+  messages(threadId: string): Promise<readonly RunnerMessage[]>;
+  /** The last 1,000 events of its runs, without deltas. */
+  events(threadId: string): readonly RunEvent[];
+  /** Sets the task of the thread; null: none. Throws `not_found`. */
+  update(threadId: string, patch: { readonly taskId: string | null }): Promise<void>;
+}
+
+interface Thread {
+  readonly agentId: string;
+  readonly messages: RunnerMessage[];
+  readonly events: RunEvent[];
+  sessionId?: string;
+  taskId?: string | undefined;
+  isLocked: boolean;
+}
+
+/** Threads for a runner, in memory: one run at a time, in the order of arrival. */
+export function localThreads(): LocalThreads {
+  const arrivals = new ArrivalLock();
+  const threads = new Map<string, Thread>();
+
+  function find(threadId: string): Thread {
+    const thread = threads.get(threadId);
+    if (!thread) throw threadNotFound(threadId);
+    return thread;
+  }
+
+  function open(threadId: string, agentId: string): Thread {
+    const thread = threads.get(threadId) ?? { agentId, messages: [], events: [], isLocked: false };
+    if (thread.agentId !== agentId)
+      throw new RunError('validation', `thread ${threadId} belongs to agent ${thread.agentId}, not to ${agentId}`);
+    threads.delete(threadId);
+    threads.set(threadId, thread);
+    const idle = threads.size > maxThreads && [...threads].find(([, { isLocked }]) => !isLocked);
+    if (idle) threads.delete(idle[0]);
+    return thread;
+  }
+
+  return {
+    async acquire(threadId, agentId, signal) {
+      const release = await arrivals.enter(threadId, signal);
+      if (!release) return undefined;
+      try {
+        return locked(open(threadId, agentId), release);
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+    messages: async (threadId) => [...find(threadId).messages],
+    events: (threadId) => threads.get(threadId)?.events ?? [],
+    async update(threadId, { taskId }) {
+      find(threadId).taskId = taskId ?? undefined;
+    },
+  };
+}
+
+function locked(thread: Thread, release: () => void): LockedRunnerThread {
+  thread.isLocked = true;
+  return {
+    manifest: async () => defined({ sessionId: thread.sessionId, taskId: thread.taskId }),
+    append: async (message) => void thread.messages.push(message),
+    record(event) {
+      if (isDelta(event.type)) return;
+      thread.events.push(event);
+      if (thread.events.length > maxEvents) thread.events.shift();
+    },
+    async update({ sessionId }) {
+      if (sessionId !== undefined) thread.sessionId = sessionId;
+    },
+    async [Symbol.asyncDispose]() {
+      thread.isLocked = false;
+      release();
+    },
+  };
+}
+
+/** Locks by name: one owner at a time, in the order in which they asked. For one process. */
+export class ArrivalLock {
+  readonly #ends = new Map<string, Promise<void>>();
+
+  /** Resolves with the release when all before are through; undefined when the signal is aborted first. */
+  async enter(name: string, signal: AbortSignal): Promise<(() => void) | undefined> {
+    if (signal.aborted) return undefined;
+    const before = this.#ends.get(name) ?? Promise.resolve();
+    const { promise: done, resolve: release } = Promise.withResolvers<void>();
+    // A waiter that leaves ends at once, but those behind it still wait for those before it.
+    const end = before.then(() => done);
+    this.#ends.set(name, end);
+    void end.then(() => this.#ends.get(name) === end && this.#ends.delete(name));
+    if (await isReached(before, signal)) return release;
+    release();
+    return undefined;
+  }
+}
+
+async function isReached(before: Promise<void>, signal: AbortSignal): Promise<boolean> {
+  const reached = before.then(() => true);
+  return await unlessAborted(reached, signal).catch(() => false);
 }

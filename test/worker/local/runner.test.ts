@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { emptyRunUsage } from '../../../src/shared/contract/money.ts';
-import { ArrivalLock } from '../../../src/worker/local/runner-threads.ts';
+import { ArrivalLock } from '../../../src/worker/local/runner-defaults.ts';
 import { createRunner } from '../../../src/worker/local/runner.ts';
 import type {
   Engine,
@@ -226,7 +226,7 @@ test.each<[string, () => Promise<void>]>([
     },
   ],
   ['hangs', () => new Promise(() => {})],
-])('an effect that %s neither fails nor delays the response', async (_, dispatch) => {
+])('post-run work that %s neither fails nor delays the response', async (_, dispatch) => {
   const world = makeWorld({ postRun: { dispatch } });
   expect(await world.runAgent('support', 't', 'Hi', world.callbacks)).toEqual({ text: 'It was sent.' });
   expect(world.callsOf('onResponse')).toHaveLength(1);
@@ -451,7 +451,7 @@ test('agents ask each other three deep and no deeper', async () => {
   expect(text).toContain('depth_limit');
 });
 
-test('an agent cannot be asked in a thread that is held above it', async () => {
+test('an agent cannot be asked in a thread that a waiting run has locked', async () => {
   const { world } = asking(async ({ askAgent }) => (await askAgent('search', 't', 'found?')).text);
   await expect(world.runAgent('support', 't', 'Hi')).rejects.toMatchObject({ code: 'concurrent_run' });
   expect(await world.isFree()).toBe(true);
