@@ -19,11 +19,11 @@ export {
   type ToolContext,
   type ToolDefinition,
   type ToolExample,
-  type ToolFacts,
 } from './tools/tool.ts';
 export type { CapabilityContext, CapabilityParts, CapabilityResolver, SideChannels } from './tools/capabilities.ts';
 export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/source.ts';
 export { ToolError } from './tools/tool-error.ts';
+export type { ToolFacts } from './guards/hard-rules.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
 export type { PersonVerdict } from './local/drive.ts';

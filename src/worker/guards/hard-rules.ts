@@ -1,7 +1,7 @@
 import { hostOf, isNamed, portOf } from '../../shared/egress/networks.ts';
 
-/** What a call would touch. */
-export interface CallFacts {
+/** What a call would touch, for the operator's hard rules. */
+export interface ToolFacts {
   /** A command that is started, exactly as the allow-list would name it. */
   readonly command?: string;
   /** Addresses that are contacted. */
@@ -39,7 +39,7 @@ export function hardReason(
     granted = true,
     providerExecuted = false,
     facts = {},
-  }: { readonly granted?: boolean; readonly providerExecuted?: boolean; readonly facts?: CallFacts },
+  }: { readonly granted?: boolean; readonly providerExecuted?: boolean; readonly facts?: ToolFacts },
   rules: HardRules,
 ): Exclude<HardReason, 'gate_required'> | undefined {
   if (!granted) return 'not_granted';

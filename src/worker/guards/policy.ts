@@ -1,7 +1,7 @@
 import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/contract/agent/policy.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
-import { hardReason, hardText, type CallFacts, type HardReason, type HardRules } from './hard-rules.ts';
+import { hardReason, hardText, type ToolFacts, type HardReason, type HardRules } from './hard-rules.ts';
 
 /** A call, as rules see it. */
 export interface PolicyQuestion {
@@ -14,7 +14,7 @@ export interface PolicyQuestion {
   readonly subagentName?: string;
   /** As the model gave them. */
   readonly args?: unknown;
-  readonly facts?: CallFacts;
+  readonly facts?: ToolFacts;
   /** What this system knows: agentId, tenant, stepNumber and so on. */
   readonly context: Readonly<Record<string, unknown>>;
   /** Of the run. */

@@ -174,7 +174,7 @@ export interface ChildRules {
   readonly isConcerned: boolean;
   /** `approved`: a person has granted it. A rule that cannot be asked denies. */
   decide(asked: AskedChild, approved: boolean): ChildVerdict;
-  /** There is no person to ask: what needs one is denied. */
+  /** No person can be asked, so that whatever needs a person is denied. */
   readonly isHeadless: boolean;
   /** How long people have, in milliseconds. */
   readonly ttlMs: number;

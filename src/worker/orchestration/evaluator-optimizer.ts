@@ -69,6 +69,8 @@ export interface EvaluatorOptimizerDeps {
 
 const maxCritiqueChars = 16_000;
 
+type Paid = Pick<Evaluation, 'usage' | 'costMicrocents'>;
+
 const aFunction = z.custom<unknown>((value) => typeof value === 'function', 'must be a function');
 const judged = {
   criteria: z.string().min(1),
@@ -105,23 +107,27 @@ export async function evaluatorOptimizer<I, T>(
   check(options);
   const { input, generator, maxIterations, result = 'last-iteration' } = options;
   const iterations: Iteration<T>[] = [];
-  const bill = new Bill();
+  let [usage, costMicrocents] = [zeroUsage, 0];
+  const pay = (paid: Paid) => {
+    if (paid.usage) usage = addUsage(usage, paid.usage);
+    costMicrocents += paid.costMicrocents ?? 0;
+  };
   const end = (termination: Termination): EvaluatorOptimizerResult<T> => {
     emit({ type: 'agent.evaluator.converged', termination, iterations: iterations.length });
     const best = result === 'best-score' ? highest(iterations) : iterations.at(-1);
-    return { termination, ...(best && { best }), iterations, ...bill.total };
+    return { termination, ...(best && { best }), iterations, usage, costMicrocents };
   };
   for (let iteration = 1; iteration <= maxIterations; iteration++) {
     const prior = iterations.at(-1)?.critique;
     const made = await foreignAnswer((inner) => generator(input, prior, iteration, inner), clock, signal);
-    if (made?.value) bill.add(made.value);
+    if (made?.value) pay(made.value);
     if (!made || signal.aborted) return end('cancelled');
     if (made.value === undefined) return end('generator-exhausted');
     const { output } = made.value;
     const judged = await foreignAnswer((inner) => evaluate(options, output, iteration, inner), clock, signal);
     if (!judged) return end('cancelled');
     const { passed, score, critique } = judged.value;
-    bill.add(judged.value);
+    pay(judged.value);
     iterations.push({
       iteration,
       output,
@@ -166,24 +172,4 @@ function highest<T>(iterations: readonly Iteration<T>[]): Iteration<T> | undefin
   const [first, ...rest] = scored;
   if (!first) return iterations.at(-1);
   return rest.reduce((best, next) => (next.score > best.score ? next : best), first).one;
-}
-
-class Bill {
-  #usage: Usage = zeroUsage;
-  #costMicrocents = 0;
-
-  add({
-    usage,
-    costMicrocents = 0,
-  }: {
-    readonly usage?: Usage | undefined;
-    readonly costMicrocents?: number | undefined;
-  }) {
-    if (usage) this.#usage = addUsage(this.#usage, usage);
-    this.#costMicrocents += costMicrocents;
-  }
-
-  get total() {
-    return { usage: this.#usage, costMicrocents: this.#costMicrocents };
-  }
 }

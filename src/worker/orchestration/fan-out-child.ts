@@ -74,7 +74,7 @@ export function outcomeOfRun(view: RunOutcomeView, toolCalls: number): ChildOutc
   };
 }
 
-function statusOf({ status, error }: RunOutcomeView): ChildOutcome['status'] {
+export function statusOf({ status, error }: Pick<RunOutcomeView, 'status' | 'error'>): ChildOutcome['status'] {
   if (isAnswer({ status })) return 'completed';
   if (status === 'cancelled') return status;
   return error?.code === 'budget_exceeded' ? 'budget_exceeded' : 'failed';

@@ -1,5 +1,4 @@
 import { isAnswer } from '../../shared/state/run/children/children.ts';
-import type { ChildEnd } from '../../shared/contract/control.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { FanOutRequest } from '../../shared/contract/orchestration/requests.ts';
 import { jsonText } from '../../shared/base/json.ts';
@@ -9,6 +8,7 @@ import type { AnswerMerge, MergeJudge } from '../agents/define-judge.ts';
 import type { MergeGuard, ChildOutcome, FanOutResultChild } from '../agents/judge.ts';
 import { planOf, type MergeStrategy } from './fan-out-options.ts';
 import { fanOut } from './fan-out.ts';
+import { statusOf } from './fan-out-child.ts';
 import {
   answerText,
   stoppedClock,
@@ -141,12 +141,6 @@ function outcomeOf(answer: ChildAnswer): ChildOutcome {
     toolCalls: end.toolCalls ?? 0,
     ...(end.durationMs !== undefined && { durationMs: end.durationMs }),
   };
-}
-
-function statusOf(end: ChildEnd): ChildOutcome['status'] {
-  if (isAnswer(end)) return 'completed';
-  if (end.status === 'cancelled') return 'cancelled';
-  return end.error?.code === 'budget_exceeded' ? 'budget_exceeded' : 'failed';
 }
 
 /** The run of each child has the whole of its answer. */

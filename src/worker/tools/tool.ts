@@ -9,6 +9,8 @@ import type {
 } from '../../shared/contract/agent/agent.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
+import type { ToolFacts } from '../guards/hard-rules.ts';
+import type { ArtifactInfo } from '../../shared/state/results/artifacts.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Message, Sensitivity } from '../../shared/contract/message.ts';
 
@@ -23,7 +25,7 @@ export interface ToolContext {
   readonly effect: ToolEffect;
   /** Aborted on cancel and on timeout. A tool that ignores it is abandoned after a short grace. */
   readonly signal: AbortSignal;
-  /** Emits to subscribers how far the call is (`tool.execute.progress`). */
+  /** Shows subscribers how far the call is (`tool.execute.progress`). */
   progress(data: unknown): void;
   /** Shows subscribers a part of the result early (`tool.execute.partial`). */
   partial(data: unknown): void;
@@ -79,16 +81,6 @@ export type Reconciliation =
   | { readonly outcome: 'not_done' }
   | { readonly outcome: 'unknown' };
 
-/** What a call would touch, for the operator's hard rules. */
-export interface ToolFacts {
-  /** A command that is started, exactly as the allow-list would name it. */
-  readonly command?: string;
-  /** Addresses that are contacted. */
-  readonly urls?: readonly string[];
-  /** It cannot be taken back: it needs an approval. */
-  readonly commits?: boolean;
-}
-
 /** A worked example of a call, for the model. */
 export interface ToolExample {
   readonly args: Record<string, unknown>;
@@ -97,13 +89,7 @@ export interface ToolExample {
 }
 
 /** What made a text that another tool reads back. */
-export interface ResultOrigin {
-  readonly toolName: string;
-  readonly trust: TrustClass;
-  readonly sensitivity: Sensitivity;
-  /** What is done to it before a model reads it. Absent: what its trust class asks for. */
-  readonly inboundSanitization?: Sanitization;
-}
+export type ResultOrigin = Omit<ArtifactInfo, 'totalBytes'>;
 
 /** A result with more than its value. A tool that returns anything else returns the value itself. */
 export class ToolOutput {

@@ -100,7 +100,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
   };
 }
 
-/** Two providers with one key at one server share its limits. Contains nothing of the key. */
+/** Two providers with one key at one server share its limits. Reveals nothing of the key. */
 export function credentialOf(baseUrl: string, secret: string): string {
   const { origin, pathname } = new URL(baseUrl);
   const account = `${origin}${pathname.replace(/\/+$/, '')}\n${secret}`;

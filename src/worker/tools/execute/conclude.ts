@@ -82,10 +82,12 @@ export function refusedRepeat(name: string): CallResult {
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
+/** For the model and for scripts. */
+export const unknownOutcome = 'it is not known whether this call took effect; do not repeat it, report it to the user';
+
 /** The answer to a call whose outcome is not known. */
 export function unknownResult(name: string): CallResult {
-  const message = 'it is not known whether this call took effect; do not repeat it, report it to the user';
-  return errorResult({ kind: 'outcome_unknown', message }, name);
+  return errorResult({ kind: 'outcome_unknown', message: unknownOutcome }, name);
 }
 
 /** With these a worker releases a run that has not ended. */

@@ -7,7 +7,7 @@ import { sensitivity as sensitivityLabel } from '../../../shared/contract/messag
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/call.ts';
-import { announce, endEvent, endsRun } from './conclude.ts';
+import { announce, endEvent, endsRun, unknownOutcome } from './conclude.ts';
 import { jsonOf } from './result.ts';
 import { permit } from './ask-people.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
@@ -58,21 +58,17 @@ export async function runInner(
     const { registry } = batch.preparation;
     const promoted = registry.listDeferred().map(({ name }) => name);
     const prepared = await prepareCall(call, { ...batch.preparation, promoted });
-    const under = { ...prepared, parentToolCallId: parent.call.id };
+    const parentToolCallId = parent.call.id;
+    const under = { ...prepared, parentToolCallId };
     const publish = (event: EventBody) => batch.host.emit(event);
     if (under.kind === 'refused') return publishResult(under, under.result, batch, publish);
     const permission = await permit(under, batch);
     switch (permission.kind) {
       case 'go':
-        return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
+        return await dispatch({ ...permission.call, parentToolCallId }, script, batch);
       case 'concluded':
         if (permission.denied) batch.host.emit(permission.denied);
-        return publishResult(
-          { ...permission.call, parentToolCallId: parent.call.id },
-          permission.result,
-          batch,
-          publish,
-        );
+        return publishResult({ ...permission.call, parentToolCallId }, permission.result, batch, publish);
       case 'ask':
         letModelCall(under, batch);
         return failure('approval_denied', 'it needs a person: call it directly, not from a script');
@@ -157,12 +153,12 @@ async function afterCrash(ready: ReadyCall, batch: Batch, publish: Publish): Pro
   const found = await reconcile(ready, batch);
   if (found.kind === 'not_done') return await run(ready, batch, publish);
   if (found.kind === 'result') return publishResult(ready, found.result, batch, publish);
-  const { id: toolCallId, name: toolName } = ready.call;
-  publish({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
-  return failure(
-    'outcome_unknown',
-    'it is not known whether this call took effect; do not repeat it, publishResult the user',
-  );
+  return outcomeUnknown(ready, publish);
+}
+
+function outcomeUnknown({ call, key = '' }: ReadyCall, publish: Publish): InnerOutcome {
+  publish({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });
+  return failure('outcome_unknown', unknownOutcome);
 }
 
 async function run(ready: ReadyCall, batch: Batch, publish: Publish): Promise<InnerOutcome> {
@@ -174,22 +170,8 @@ async function run(ready: ReadyCall, batch: Batch, publish: Publish): Promise<In
   const inboundSanitization = ready.tool.inboundSanitization === 'block' ? 'block' : 'pass';
   const tool = { ...ready.tool, maxResultTokens: 0, maxResultBytes: maxOutcomeBytes, inboundSanitization } as const;
   const ending = await runCall({ ...ready, tool }, batch);
-  if (ending.kind !== 'result') {
-    const unknown = ending.kind === 'unknown';
-    if (unknown)
-      publish({
-        type: 'tool.outcome_unknown',
-        toolCallId: ready.call.id,
-        toolName: ready.call.name,
-        key: ready.key ?? '',
-      });
-    return unknown
-      ? failure(
-          'outcome_unknown',
-          'it is not known whether this call took effect; do not repeat it, publishResult the user',
-        )
-      : failure('aborted', 'the call was stopped before it answered');
-  }
+  if (ending.kind === 'unknown') return outcomeUnknown(ready, publish);
+  if (ending.kind === 'aborted') return failure('aborted', 'the call was stopped before it answered');
   publish(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
   const { trust = tool.trust, sensitivity = tool.sensitivity } = ending.result;
   const mixed = batch.mixed.get(ready.call.index);

@@ -86,7 +86,7 @@ interface Admitted {
 interface Concluded {
   readonly call: PreparedCall;
   readonly result: CallResult;
-  /** Says that a person, or the clock, has denied it. */
+  /** The event that a person, or the clock, has denied it. */
   readonly denied?: EventBody;
 }
 

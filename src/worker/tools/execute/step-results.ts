@@ -94,7 +94,7 @@ export class StepResults {
   }
 }
 
-/** Says which ends are published with these results, where it is not just their own. */
+/** Names the ends that are published with these results, where it is not just their own. */
 function withEnds(results: readonly Result[], published: readonly number[]): readonly Result[] {
   const own = new Set(results.map(({ index }) => index));
   if (published.length === own.size && published.every((index) => own.has(index))) return results;

@@ -250,7 +250,7 @@ describe('the answer', () => {
   });
 
   test('an answer is there with its last event, also when the server keeps the connection open', async () => {
-    // Nobody ends a wait by its deadline.
+    // No deadline ends a wait.
     const clock = { ...systemClock, sleep: (_: number, signal?: AbortSignal) => systemClock.sleep(2 ** 30, signal) };
     const { generate } = await world(stall(...responsesEvents({ text: ['Hello'] })), { clock });
     expect((await generate()).finishReason).toBe('stop');

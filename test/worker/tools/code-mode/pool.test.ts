@@ -403,7 +403,7 @@ test.skipIf(withoutProcesses)(`a process starts without environment, and with th
   expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('');
   const open = readdirSync(`/proc/${pid}/fd`).map((fd) => [fd, readlinkSync(`/proc/${pid}/fd/${fd}`)] as const);
   expect(open.filter(([, target]) => target.startsWith('/') && target !== '/dev/null')).toEqual([]);
-  // Nobody listens to its error output any more.
+  // Its error output is not read any more.
   const sockets = open.filter(([fd, target]) => target.startsWith('socket:') && fd !== '2');
   expect(sockets.map(([fd]) => fd)).toEqual(['3']);
 });
