@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { handoffFilterDescriptor } from '../src/shared/contract/handoff/handoff.ts';
 import { filters } from '../src/shared/contract/handoff/handoff-filters.ts';
 import { maxChildren, type MergeStrategy } from '../src/worker/orchestration/fan-out-options.ts';
-import { childStatus } from '../src/worker/agents/judge.ts';
+import { childStatus } from '../src/worker/agents/define-judge.ts';
 import type { Termination } from '../src/worker/orchestration/evaluator-optimizer.ts';
 import type { Rubric } from '../src/worker/orchestration/rubric.ts';
 import { graceMs } from '../src/shared/base/deadline.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { helpLines } from '../src/producer/cli/chat/command.ts';
-import { postRunKind } from '../src/shared/contract/postrun.ts';
+import { postRunKind } from '../src/shared/contract/queues.ts';
 import { maxThreadEvents, threadEventBody } from '../src/shared/contract/thread/thread-event.ts';
 import { runRequest } from '../src/shared/contract/run.ts';
 import { threadItem, threadView } from '../src/shared/contract/thread/thread-items.ts';

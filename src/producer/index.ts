@@ -43,7 +43,7 @@ export {
   type ThreadEventsQuery,
   type ThreadsQuery,
 } from './client/threads.ts';
-export type { ThreadExportLine } from '../shared/contract/thread/thread-export.ts';
+export type { ThreadExportLine } from '../shared/contract/thread/thread-items.ts';
 export type { MessagesPage } from './client/thread-messages.ts';
 export type { ThreadPurge } from '../shared/state/thread/list.ts';
 export type { ThreadEvent, ThreadEventsPage } from '../shared/contract/thread/thread-event.ts';
@@ -80,7 +80,7 @@ export {
   type Usage,
 } from '../shared/contract/money.ts';
 export type { Attempt } from '../shared/contract/journal/journal.ts';
-export type { EventProfile } from '../shared/dialects/profile.ts';
+export type { EventProfile } from '../shared/dialects/project.ts';
 export {
   isTerminalStatus,
   runOutcomeView,

@@ -8,8 +8,8 @@ export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './
 export type { AgentToolOptions } from './agents/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
 export type { EmbeddedMessage, Embedder } from './jobs/embeddings.ts';
-export type { LoadTask } from './agents/load-tasks.ts';
-export type { TaskDefinition } from '../shared/contract/orchestration/task-definition.ts';
+export type { LoadTask } from './agents/load-folder.ts';
+export type { TaskDefinition } from '../shared/contract/orchestration/task.ts';
 export { defineTool } from './tools/define.ts';
 export {
   ToolOutput,
@@ -47,8 +47,8 @@ export type { HandoffFilterDescriptor } from '../shared/contract/handoff/handoff
 export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './local/replay-handoffs.ts';
 export { runFanOut, type FanOutDeps, type FanOutResult } from './orchestration/fan-out.ts';
 export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './orchestration/fan-out-options.ts';
-export type { ChildOutcome, ChildStatus, FanOutResultChild } from './agents/judge.ts';
-export type { MergeGuard, MergeToCheck, MergeVerdict } from './agents/judge.ts';
+export type { ChildOutcome, ChildStatus, FanOutResultChild } from './agents/define-judge.ts';
+export type { MergeGuard, MergeToCheck, MergeVerdict } from './agents/define-judge.ts';
 export {
   defineJudge,
   defineMerge,
@@ -130,7 +130,7 @@ export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defau
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
 export type { CompactionView, PostCompactionHook } from './turn/compaction/policy.ts';
-export type { CompactionAnswer, CompactionSkip } from './turn/compaction/compaction-requests.ts';
+export type { CompactionAnswer, CompactionSkip } from './turn/compaction/policy.ts';
 export {
   createAgentNodeExecutor,
   type NodeContext,

@@ -1,4 +1,4 @@
-import { defined } from '../../shared/base/collections.ts';
+import { defined, pairsOf } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import {
   isAboutCall,
@@ -10,7 +10,6 @@ import {
 } from '../../shared/contract/decisions.ts';
 import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
 import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
-import { pairsOf } from '../../shared/base/pairs.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';

@@ -1,5 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import { cleanText } from '../../shared/base/clean-text.ts';
+import { cleanText } from '../../shared/base/text.ts';
 import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
 import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';
 import { callVerdicts, refusalError, verdictsSummary, type CallVerdict } from '../../shared/contract/decisions.ts';

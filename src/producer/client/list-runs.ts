@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
-import { pairsOf } from '../../shared/base/pairs.ts';
+import { pairsOf } from '../../shared/base/collections.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';

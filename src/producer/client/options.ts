@@ -1,6 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import type { DialectName } from '../../shared/dialects/project.ts';
-import type { EventProfile } from '../../shared/dialects/profile.ts';
+import type { DialectName, EventProfile } from '../../shared/dialects/project.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
 import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
 import type { Config } from '../../shared/contract/config.ts';

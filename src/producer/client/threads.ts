@@ -4,10 +4,14 @@ import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
 import { readThreadEvents } from '../../shared/state/thread/events.ts';
-import { exportedThread, type ThreadExportLine } from '../../shared/contract/thread/thread-export.ts';
+import {
+  exportedThread,
+  type ThreadExportLine,
+  viewOfThread,
+  type ThreadView,
+} from '../../shared/contract/thread/thread-items.ts';
 import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
-import { viewOfThread, type ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
 import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import type { ClientCore } from './client-core.ts';

@@ -1,7 +1,7 @@
 import { Tokenizer, TokenType } from '@streamparser/json';
 import { RunError } from '../../shared/base/errors.ts';
 import { maxBulk } from '../../shared/contract/run.ts';
-import { maxLevels } from '../../shared/base/json-depth.ts';
+import { maxLevels } from '../../shared/base/json.ts';
 
 /** What one item of a list may take: as much as the body of a request that starts one run. */
 export const maxItemBytes = 1024 * 1024;

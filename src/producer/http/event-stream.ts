@@ -6,7 +6,7 @@ import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import type { ChatLine } from '../client/chat/chat-turn.ts';
-import { shownIn, type EventProfile } from '../../shared/dialects/profile.ts';
+import { shownIn, type EventProfile } from '../../shared/dialects/project.ts';
 
 export interface EventWriting<T> {
   readonly response: ServerResponse;

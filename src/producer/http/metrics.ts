@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { otherName } from '../../shared/base/closed-names.ts';
+import { otherName } from '../../shared/base/ids.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import type { QueueState } from '../client/enqueue.ts';

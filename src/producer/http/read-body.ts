@@ -1,4 +1,4 @@
-import { depthOver, maxLevels } from '../../shared/base/json-depth.ts';
+import { depthOver, maxLevels } from '../../shared/base/json.ts';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';

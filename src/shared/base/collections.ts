@@ -10,3 +10,17 @@ type Defined<T> = { [K in keyof T as K extends Optional<T> ? never : K]: T[K] } 
 export function defined<const T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>;
 }
+
+/** The pairs of a flat list, as which scripts answer hashes, and commands the members of a sorted set with their scores. */
+export function pairsOf<T>(flat: readonly T[]): readonly (readonly [T, T])[] {
+  return Array.from({ length: Math.floor(flat.length / 2) }, (_, i) => [flat[2 * i] as T, flat[2 * i + 1] as T]);
+}
+
+/** Works through the items, at most `width` at a time, in order of their start. */
+export async function inLanes<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  const lane = async () => {
+    for (const item of queue) await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
+}

@@ -21,8 +21,7 @@ import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode, type RunNode } from './node.ts';
 import { runQueue } from './queues.ts';
-import { taskLedgerOf } from './orchestration/task-ledger.ts';
-import { ledgerRow } from './orchestration/task.ts';
+import { taskLedgerOf, ledgerRow } from './orchestration/task.ts';
 import { onBusy } from './thread/thread.ts';
 
 export const maxInputBytes = 256 * 1024;

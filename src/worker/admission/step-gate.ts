@@ -5,7 +5,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
 import type { EventOf } from '../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import { costTokens, type CostTokens } from '../turn/cost-event.ts';
+import { costTokens, type CostTokens } from '../turn/listen.ts';
 
 /** What a step pays by itself. */
 export interface StepCosts {

@@ -1,6 +1,6 @@
 import { modelsOfAgent } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { otherName } from '../../shared/base/closed-names.ts';
+import { otherName } from '../../shared/base/ids.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';

@@ -1,19 +1,23 @@
 import { existsSync } from 'node:fs';
-import { readFile, readdir } from 'node:fs/promises';
+import { readFile, readdir, stat } from 'node:fs/promises';
 import { registerHooks } from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
 import { RunError } from '../../shared/base/errors.ts';
-import type { TaskDefinition } from '../../shared/contract/orchestration/task-definition.ts';
+import { type TaskDefinition, taskFile } from '../../shared/contract/orchestration/task.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
 import { isTaskAdapter, type TaskAdapter } from './adapter.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
 import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './define-judge.ts';
 import { describe, noTools, takeCarried, withNamed, type LoadedAgent, type ToolOffer } from './load-agents.ts';
-import { loadSkills } from './load-skills.ts';
-import { loadTasks } from './load-tasks.ts';
+import type { Skill } from '../../shared/contract/agent/skill.ts';
+import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
+import { publicId } from '../../shared/base/ids.ts';
+import { mentionsSecrets } from '../../shared/contract/node.ts';
+import { checkedYaml } from '../../shared/base/yaml-file.ts';
+import { deepFreeze } from '../../shared/base/json-value.ts';
 
 /** The functions of the operator's own that a request can name, by id. */
 export interface NamedFunctions {
@@ -216,4 +220,70 @@ function resolveOwnPackages(): void {
       return url ? { url, shortCircuit: true } : next(specifier, context);
     },
   });
+}
+
+/** The skills of a folder by name: each is a folder with a `SKILL.md`. Adds every problem, and never stops at the first. */
+async function loadSkills(dir: string, problems: string[]): Promise<ReadonlyMap<string, Skill>> {
+  const skills = new Map<string, Skill>();
+  if (!existsSync(dir)) return skills;
+  for (const name of (await readdir(dir)).sort()) {
+    const folder = join(dir, name);
+    if (name.startsWith('.') || !(await isFolder(folder))) continue;
+    const found = await problemsOrSkill(folder);
+    if ('name' in found) skills.set(name, found);
+    else problems.push(...found.map((problem) => `skills/${name}/${skillFileName}: ${problem}`));
+  }
+  return skills;
+}
+
+async function problemsOrSkill(folder: string): Promise<Skill | readonly string[]> {
+  try {
+    const { manifest } = await readSkillFile(folder);
+    if (manifest.name === basename(folder)) return Object.freeze({ ...manifest, folder });
+    return [`name: is ${manifest.name}, and has to be the name of its folder`];
+  } catch (error) {
+    if (error instanceof RunError && Array.isArray(error.details)) return error.details.map(String);
+    return [error instanceof Error ? error.message : String(error)];
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+/**
+ * The task of this id, or undefined when there is none. A worker asks whenever it claims a run that works on one; all
+ * workers have to get the same answer.
+ */
+export type LoadTask = (taskId: string) => TaskDefinition | undefined | Promise<TaskDefinition | undefined>;
+
+/** The tasks of a folder by id, which is the name of the file. Adds every problem, and never stops at the first. */
+async function loadTasks(dir: string, problems: string[]): Promise<ReadonlyMap<string, TaskDefinition>> {
+  const tasks = new Map<string, TaskDefinition>();
+  if (!existsSync(dir)) return tasks;
+  for (const file of (await readdir(dir)).filter((name) => /\.ya?ml$/.test(name)).sort()) {
+    const id = basename(file, extname(file));
+    const found = await problemsOrTask(join(dir, file), id);
+    if (!('id' in found)) problems.push(...found.map((problem) => `tasks/${file}: ${problem}`));
+    else if (tasks.has(id)) problems.push(`tasks/${file}: task ${id} is already defined`);
+    else tasks.set(id, deepFreeze(found));
+  }
+  return tasks;
+}
+
+async function problemsOrTask(path: string, id: string): Promise<TaskDefinition | readonly string[]> {
+  try {
+    const named = publicId.safeParse(id);
+    if (!named.success) return named.error.issues.map(({ message }) => `its name ${message}`);
+    const read = checkedYaml(await readFile(path, 'utf8'), taskFile);
+    if (!read.ok) return read.problems;
+    const { title, description } = read.value;
+    if (mentionsSecrets(title) || mentionsSecrets(description)) return ['must not refer to {{ secrets.* }}'];
+    return { id, ...read.value };
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)];
+  }
 }

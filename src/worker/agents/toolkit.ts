@@ -26,7 +26,7 @@ import { createMcpHub, type McpRun } from '../tools/mcp/hub.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
-import { packageVersion } from '../../shared/base/version.ts';
+import { readFileSync } from 'node:fs';
 
 export interface ToolkitOptions {
   readonly config: Config;
@@ -203,3 +203,10 @@ function bothOf(
   if (!hosts || !names) return hosts ?? names;
   return hosts.filter((host) => names.includes(host.replace(/:\d+$/, '')));
 }
+
+const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+/** This build's version. */
+export const packageVersion = version;

@@ -4,7 +4,7 @@ import { cutText } from '../../shared/base/redact.ts';
 import type { ProviderLimits } from '../../shared/contract/limits.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
-import type { PostrunJob } from '../../shared/contract/postrun.ts';
+import type { PostrunJob } from '../../shared/contract/queues.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { NumberedEntry } from '../../shared/contract/thread/thread.ts';
 import { asLlmError } from '../llm/candidate.ts';

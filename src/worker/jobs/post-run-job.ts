@@ -1,5 +1,5 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { PostrunJob } from '../../shared/contract/postrun.ts';
+import type { PostrunJob } from '../../shared/contract/queues.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { AuxiliaryCall } from './auxiliary-call.ts';

@@ -1,9 +1,15 @@
 import { UnrecoverableError, WaitingError, Worker, type Job, type JobsOptions, type Queue } from 'bullmq';
 import type { Log } from '../../shared/base/log.ts';
-import { postrunJob, type PostrunJob, postrunVersion, type PostRunKind } from '../../shared/contract/postrun.ts';
+import {
+  postrunJob,
+  type PostrunJob,
+  postrunVersion,
+  type PostRunKind,
+  postrunQueueOf,
+  quarantineQueue,
+} from '../../shared/contract/queues.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
-import { postrunQueueOf, quarantineQueue } from '../../shared/contract/queues.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { RunError } from '../../shared/base/errors.ts';
-import { inLanes } from '../../shared/base/in-lanes.ts';
+import { inLanes } from '../../shared/base/collections.ts';
 import { inTime, isUnavailable } from '../../shared/state/errors.ts';
 import { settledMs } from '../../shared/state/run/open-runs.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';

@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { textOf } from '../../shared/contract/message.ts';
-import type { PostrunJob } from '../../shared/contract/postrun.ts';
+import type { PostrunJob } from '../../shared/contract/queues.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { ThreadEntry } from '../../shared/contract/thread/thread.ts';
 import { askModel, type AuxiliaryCall, type AuxiliaryCallDeps } from './auxiliary-call.ts';

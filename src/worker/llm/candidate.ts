@@ -3,8 +3,7 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { cancelledCall, LlmError, type Backoff } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
-import { withoutReasoning } from '../../shared/contract/reasoning.ts';
-import type { Message, Sensitivity, ToolMessage } from '../../shared/contract/message.ts';
+import { withoutReasoning, type Message, type Sensitivity, type ToolMessage } from '../../shared/contract/message.ts';
 import { jsonText } from '../../shared/base/json.ts';
 
 /** One entry of the plan: a model of a provider and how often it is tried. */

@@ -1,6 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import { clip } from '../../shared/base/text.ts';
-import { cleanJson, cleanText } from '../../shared/base/clean-text.ts';
+import { clip, cleanJson, cleanText } from '../../shared/base/text.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';

@@ -1,6 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import { clip } from '../../shared/base/text.ts';
-import { cleanText } from '../../shared/base/clean-text.ts';
+import { clip, cleanText } from '../../shared/base/text.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { RateLimitReport } from '../../shared/contract/limits.ts';
 import type { Usage } from '../../shared/contract/money.ts';

@@ -3,7 +3,7 @@ import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView, RunRequestInput } from '../../shared/contract/run.ts';
 import type { AgentToolOptions } from '../agents/agent-tool.ts';
 import type { Agent } from '../agents/define-agent.ts';
-import type { LoadTask } from '../agents/load-tasks.ts';
+import type { LoadTask } from '../agents/load-folder.ts';
 import type { Middleware } from '../llm/backends/middleware.ts';
 import type { ModelResolver } from '../llm/backends/providers.ts';
 import type { LlmProvider } from '../llm/provider.ts';
@@ -11,11 +11,11 @@ import type { FanOutDeps, FanOutResult } from '../orchestration/fan-out.ts';
 import type { FanOutOptions, FanOutChild, Spent } from '../orchestration/fan-out-options.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { CompactionAnswer } from '../turn/compaction/compaction-requests.ts';
+import type { CompactionAnswer } from '../turn/compaction/policy.ts';
 import type { OnPending } from './drive.ts';
 import type { RunState } from './run-state.ts';
 import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
-import { usageOfCost } from '../turn/cost-event.ts';
+import { usageOfCost } from '../turn/listen.ts';
 import { outcomeOfRun } from '../orchestration/fan-out-child.ts';
 
 export interface CreateAgentOptions {

@@ -14,7 +14,7 @@ import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
 import { configuredTools } from '../tools/configure.ts';
 import { createToolRegistry } from '../tools/registry.ts';
-import { CompactionRequests } from '../turn/compaction/compaction-requests.ts';
+import { CompactionRequests } from '../turn/compaction/policy.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing } from './agent-handle.ts';
 import { localDeps, type LocalDeps } from './drive.ts';
 import { HandleTurns } from './handle-turns.ts';

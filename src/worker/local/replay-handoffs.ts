@@ -3,7 +3,7 @@ import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/hand
 import type { Message } from '../../shared/contract/message.ts';
 import { summaryMessage } from '../../shared/contract/thread/summary-message.ts';
 import { threadContext, pastOf } from '../../shared/contract/thread/thread-context.ts';
-import { readExport, type ExportedThread } from '../../shared/contract/thread/thread-export.ts';
+import { readExport, type ExportedThread } from '../../shared/contract/thread/thread-items.ts';
 import { isPrompt, type ThreadEntry, type ThreadEntryOf } from '../../shared/contract/thread/thread.ts';
 import { payloadDigest } from '../../shared/contract/thread/turn-log.ts';
 import { crossing, filterFrom } from '../../shared/contract/handoff/handoff-filters.ts';

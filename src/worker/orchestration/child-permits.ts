@@ -3,7 +3,7 @@ import { clip } from '../../shared/base/text.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
-import type { PersonDecision } from '../../shared/contract/journal/call.ts';
+import type { PersonDecision } from '../../shared/contract/journal/turn-state.ts';
 import { endByDenial, type RunEnd } from '../tools/tool-error.ts';
 import type { AskedChild, ChildAnswer, OrchestrationHost } from './orchestration.ts';
 import { z } from 'zod';

@@ -6,7 +6,7 @@ import { cutText } from '../../shared/base/redact.ts';
 import { runOutcomeView, type RunOutcomeView } from '../../shared/contract/run.ts';
 import { within, type Settled } from '../../shared/base/deadline.ts';
 import type { FanOutPlan, Spent } from './fan-out-options.ts';
-import { childOutcome, type ChildOutcome, type FanOutResultChild } from '../agents/judge.ts';
+import { childOutcome, type ChildOutcome, type FanOutResultChild } from '../agents/define-judge.ts';
 
 const nothingSpent: Spent = { usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
 const maxErrorBytes = 2_048;

@@ -4,7 +4,7 @@ import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { longestMs } from './orchestration.ts';
-import type { ChildOutcome, FanOutResultChild } from '../agents/judge.ts';
+import type { ChildOutcome, FanOutResultChild } from '../agents/define-judge.ts';
 
 export const maxChildren = 256;
 const defaultSeparator = '\n\n---\n\n';

@@ -4,8 +4,7 @@ import type { FanOutRequest } from '../../shared/contract/orchestration/requests
 import { jsonText } from '../../shared/base/json.ts';
 import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
-import type { AnswerMerge, MergeJudge } from '../agents/define-judge.ts';
-import type { MergeGuard, ChildOutcome, FanOutResultChild } from '../agents/judge.ts';
+import type { AnswerMerge, MergeJudge, MergeGuard, ChildOutcome, FanOutResultChild } from '../agents/define-judge.ts';
 import { planOf, type MergeStrategy } from './fan-out-options.ts';
 import { fanOut } from './fan-out.ts';
 import { statusOf } from './fan-out-child.ts';

@@ -1,9 +1,9 @@
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/contract/money.ts';
-import { inLanes } from '../../shared/base/in-lanes.ts';
+import { inLanes } from '../../shared/base/collections.ts';
 import { runChild } from './fan-out-child.ts';
-import type { MergeGuard, FanOutResultChild } from '../agents/judge.ts';
+import type { MergeGuard, FanOutResultChild } from '../agents/define-judge.ts';
 import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json.ts';

@@ -16,7 +16,7 @@ import type { TaskHost, TaskCharge } from './task/host.ts';
 import { resumeAgentTask, runAgentTask } from './task/run-task.ts';
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { usdToMicrocents, zeroUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
-import { usageOfCost } from '../turn/cost-event.ts';
+import { usageOfCost } from '../turn/listen.ts';
 import type { StepSpent, StepCosts } from '../admission/step-gate.ts';
 import type { ActionAnswer } from './task/answers.ts';
 import type { CallReply } from './task/call.ts';

@@ -1,7 +1,7 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { canonicalJson } from '../../shared/base/json.ts';
 import type { SkillManifest } from '../../shared/contract/agent/skill.ts';
-import type { TaskDefinition } from '../../shared/contract/orchestration/task-definition.ts';
+import type { TaskDefinition } from '../../shared/contract/orchestration/task.ts';
 
 /** The run that a prompt is built for. */
 export interface PromptContext {

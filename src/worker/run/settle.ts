@@ -9,7 +9,7 @@ import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import type { StepCall } from '../../shared/contract/journal/call.ts';
+import type { StepCall } from '../../shared/contract/journal/turn-state.ts';
 import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { dropChildren } from './delegate.ts';

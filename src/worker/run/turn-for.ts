@@ -16,7 +16,7 @@ import { createToolExecutor } from '../tools/execute/execute.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
-import { compactionPolicyOf } from '../agents/compaction-models.ts';
+import { compactionPolicyOf } from '../agents/preferred-models.ts';
 import { boundsOf, effectiveLimits } from './limits.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';

@@ -1,5 +1,5 @@
 import { jsonText } from '../../shared/base/json.ts';
-import type { StepCall } from '../../shared/contract/journal/call.ts';
+import type { StepCall } from '../../shared/contract/journal/turn-state.ts';
 import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 

@@ -1,7 +1,6 @@
 import { toolErrorHints, type ToolErrorKind, toolErrorText, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { CallResult } from '../../shared/contract/journal/call.ts';
-import { clip } from '../../shared/base/text.ts';
-import { cleanText } from '../../shared/base/clean-text.ts';
+import type { CallResult } from '../../shared/contract/journal/turn-state.ts';
+import { clip, cleanText } from '../../shared/base/text.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 
 const maxMessageChars = 2_000;

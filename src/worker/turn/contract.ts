@@ -10,7 +10,7 @@ import type { ChainRequest } from '../llm/candidate.ts';
 import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
 import type { PlannedChild, PlannedRun } from '../tools/tool.ts';
-import type { Ask } from '../../shared/contract/journal/call.ts';
+import type { Ask } from '../../shared/contract/journal/turn-state.ts';
 import type { ToolExecutor } from '../tools/execute/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
 import type { CompactionPolicy } from './compaction/policy.ts';

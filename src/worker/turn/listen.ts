@@ -1,13 +1,13 @@
 import { assertNever, toolErrorHints } from '../../shared/base/errors.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
-import { zeroUsage } from '../../shared/contract/money.ts';
+import { zeroUsage, type Usage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/base/text.ts';
-import { costTokens } from './cost-event.ts';
 import type { Turn } from './contract.ts';
 import type { LlmPart } from '../llm/provider.ts';
 import { callSummary, shownArgs } from '../tools/execute/args.ts';
 import { outputSummary } from '../tools/execute/result.ts';
+import type { EventOf } from '../../shared/contract/event.ts';
 
 const maxErrorChars = 500;
 
@@ -154,4 +154,29 @@ function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
       deps.emit({ type: 'tool.execute.error', ...ended, success: false, error });
     }
   };
+}
+
+type CostUpdated = EventOf<'cost.updated'>;
+
+/** The tokens of a call as `cost.updated` names them. */
+export type CostTokens = Pick<CostUpdated, 'inputTokens' | 'outputTokens' | 'cachedTokens' | 'cacheWriteTokens'>;
+
+/** Kinds of tokens that there were none of are left out, but for input and output. */
+export function costTokens({ input, output, cached, cacheWrite }: Usage): CostTokens {
+  return {
+    inputTokens: input,
+    outputTokens: output,
+    ...(cached > 0 && { cachedTokens: cached }),
+    ...(cacheWrite > 0 && { cacheWriteTokens: cacheWrite }),
+  };
+}
+
+/** The same backwards. */
+export function usageOfCost({
+  inputTokens: input,
+  outputTokens: output,
+  cachedTokens: cached = 0,
+  cacheWriteTokens: cacheWrite = 0,
+}: CostTokens): Usage {
+  return { input, output, cached, cacheWrite, total: input + output + cached + cacheWrite };
 }

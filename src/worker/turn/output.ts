@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { RunError } from '../../shared/base/errors.ts';
-import { depthOver, maxLevels } from '../../shared/base/json-depth.ts';
+import { depthOver, maxLevels } from '../../shared/base/json.ts';
 
 const maxListedProblems = 5;
 

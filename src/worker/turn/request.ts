@@ -1,8 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
-import type { Message } from '../../shared/contract/message.ts';
-import { pairMessages } from '../../shared/contract/thread/pair-messages.ts';
+import { type Message, withoutReasoning } from '../../shared/contract/message.ts';
+import { pairMessages } from '../../shared/contract/thread/turn-log.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
-import { withoutReasoning } from '../../shared/contract/reasoning.ts';
 import type { Advertisement } from '../tools/registry.ts';
 import { responseFormatOf } from './output.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { cleanJson, cleanText } from '../../../src/shared/base/clean-text.ts';
-import { maxLevels } from '../../../src/shared/base/json-depth.ts';
-import { jsonText, storedJson } from '../../../src/shared/base/json.ts';
+import { cleanJson, cleanText } from '../../../src/shared/base/text.ts';
+import { maxLevels, jsonText, storedJson } from '../../../src/shared/base/json.ts';
 import { rounds } from '../../support/lane.ts';
 import { deep, oddValue } from '../../support/odd.ts';
 import { testRedis } from '../../support/redis.ts';

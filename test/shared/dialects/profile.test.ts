@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
-import type { EventProfile } from '../../../src/shared/dialects/profile.ts';
+import type { EventProfile } from '../../../src/shared/dialects/project.ts';
 import { all, sse } from '../../support/http.ts';
 import { request } from '../../producer/cli/options/client.ts';
 import { RunWriter } from '../../producer/support/run-writer.ts';

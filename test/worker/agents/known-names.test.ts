@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/shared/base/clock.ts';
-import { closedNames } from '../../../src/shared/base/closed-names.ts';
+import { closedNames } from '../../../src/shared/base/ids.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { Ledger } from '../../../src/shared/state/money/ledger.ts';

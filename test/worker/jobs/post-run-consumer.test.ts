@@ -1,7 +1,7 @@
 import { Queue } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/shared/base/log.ts';
-import type { PostrunJob } from '../../../src/shared/contract/postrun.ts';
+import type { PostrunJob } from '../../../src/shared/contract/queues.ts';
 import { PostRunConsumer, type PostRunConsumerOptions } from '../../../src/worker/jobs/post-run-queue.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
 

@@ -1,4 +1,4 @@
-import type { PostRunKind, PostrunJob } from '../../../src/shared/contract/postrun.ts';
+import type { PostRunKind, PostrunJob } from '../../../src/shared/contract/queues.ts';
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';

@@ -1,7 +1,6 @@
 import type { Queue } from 'bullmq';
 import { expect, test } from 'vitest';
-import { postrunJob } from '../../../src/shared/contract/postrun.ts';
-import { postrunQueues } from '../../../src/shared/contract/queues.ts';
+import { postrunJob, postrunQueues } from '../../../src/shared/contract/queues.ts';
 import { runRequest, type RunRecord, type RunRequestInput } from '../../../src/shared/contract/run.ts';
 import { queuePostRunJobs } from '../../../src/worker/jobs/post-run-queue.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';

@@ -7,7 +7,7 @@ import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.t
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import type { CompactionAnswer } from '../../../src/worker/turn/compaction/compaction-requests.ts';
+import type { CompactionAnswer } from '../../../src/worker/turn/compaction/policy.ts';
 import { isSummary } from '../../../src/shared/contract/thread/summary-message.ts';
 
 interface WorldOptions {

@@ -9,7 +9,7 @@ import { childOf } from '../../../src/worker/local/agent-handle.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { runFanOut } from '../../../src/worker/orchestration/fan-out.ts';
 import type { FanOutChild, FanOutOptions } from '../../../src/worker/orchestration/fan-out-options.ts';
-import type { ChildOutcome } from '../../../src/worker/agents/judge.ts';
+import type { ChildOutcome } from '../../../src/worker/agents/define-judge.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { ManualClock } from '../tools/manual-clock.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
-import type { TaskDefinition } from '../../../src/shared/contract/orchestration/task-definition.ts';
+import type { TaskDefinition } from '../../../src/shared/contract/orchestration/task.ts';
 import { createAgent } from '../../../src/worker/index.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ScriptedAnswer } from '../../../src/worker/llm/backends/scripted.ts';

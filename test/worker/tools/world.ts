@@ -3,7 +3,7 @@ import type { EventBody } from '../../../src/shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal/journal.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ToolHost, ToolRunContext } from '../../../src/worker/tools/execute/batch.ts';
-import type { StepCall } from '../../../src/shared/contract/journal/call.ts';
+import type { StepCall } from '../../../src/shared/contract/journal/turn-state.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
 import type { BatchEnd } from '../../../src/worker/tools/execute/run-batch.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolCallsOf, type Message } from '../../../src/shared/contract/message.ts';
-import { pairMessages } from '../../../src/shared/contract/thread/pair-messages.ts';
+import { pairMessages } from '../../../src/shared/contract/thread/turn-log.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn } from './world.ts';
 

@@ -1,6 +1,6 @@
 import { invalid } from '../../../shared/base/problems.ts';
-import { cleanJson } from '../../../shared/base/clean-text.ts';
-import { deeperThan, maxLevels } from '../../../shared/base/json-depth.ts';
+import { cleanJson } from '../../../shared/base/text.ts';
+import { deeperThan, maxLevels } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { maxEvaluatedInputBytes } from '../../../shared/contract/orchestration/requests.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { createProjector, dialectNames, readFrom } from '../../../shared/dialects/project.ts';
+import { createProjector, dialectNames, readFrom, eventProfiles } from '../../../shared/dialects/project.ts';
 import { eventSchema } from '../../../shared/contract/event.ts';
-import { eventProfiles } from '../../../shared/dialects/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';

@@ -6,11 +6,9 @@ import { jsonText } from '../../base/json.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
-import type { InnerCall, StepCall } from './call.ts';
+import { type InnerCall, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
-import { OrchestrationLog } from './orchestration-facts.ts';
-import type { TurnState } from './turn-state.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';
 

@@ -1,13 +1,97 @@
-import type { ChildEnd } from '../control.ts';
+import type { ChildEnd, CallDecision } from '../control.ts';
 import type { CompactionSource, FinishReason } from '../event.ts';
-import type { Attempt } from './journal.ts';
+import type { Attempt, JournalEntryOf } from './journal.ts';
 import type { MediaPart } from '../media.ts';
-import type { Message } from '../message.ts';
+import type { Message, Sensitivity } from '../message.ts';
 import type { RunUsage, Usage } from '../money.ts';
 import type { TurnHandoff } from '../thread/turn-log.ts';
-import type { StepCall } from './call.ts';
 import type { ConversationState } from './conversation.ts';
-import type { OrchestrationFacts } from './orchestration-facts.ts';
+import type { ToolErrorKind } from '../../base/errors.ts';
+import type { TrustClass } from '../agent/agent.ts';
+
+/** What the model gets for a call: a tool's output, or an error text with its kind. */
+export interface CallResult {
+  readonly content: string;
+  /** Absent: public. */
+  readonly sensitivity?: Sensitivity | undefined;
+  readonly errorKind?: ToolErrorKind | undefined;
+  /** The model made a mistake that it may repair: it counts against the correction rounds. */
+  readonly correctable?: boolean | undefined;
+  /** Where it comes from. Absent: a tool of the operator's own. */
+  readonly trust?: TrustClass | undefined;
+  /** Deferred tools that the model may call from the next step on. */
+  readonly promoted?: readonly string[] | undefined;
+  /** The conversation goes on with this agent. */
+  readonly handoff?: string | undefined;
+  /** Names of the patterns of instructions that were found in it. */
+  readonly findings?: readonly string[] | undefined;
+  /** Names where all of it can be read. */
+  readonly handle?: string | undefined;
+}
+
+/**
+ * How far a call of the current step is.
+ *
+ * - todo: nothing has happened, or only a call that may be repeated freely
+ * - tool_intent: the intent is recorded, this worker runs it now
+ * - interrupted: another worker recorded the intent and no result; whether it took effect is not known
+ * - tool_result: the result is recorded and never changes
+ */
+type CallStatus = 'todo' | 'tool_intent' | 'interrupted' | 'tool_result';
+
+/** What people were asked about the call with this index. `id` is unique within the run. */
+export interface Ask {
+  readonly id: string;
+  readonly kind: 'approval' | 'user_input' | 'unknown_outcome';
+  readonly index: number;
+  readonly requestedAtMs: number;
+  /** Undecided until then counts as denied. */
+  readonly expiresAtMs: number;
+}
+
+/** What a person decided about a call. */
+export type PersonDecision = Exclude<CallDecision, ChildEnd>;
+
+/** The run that does a call, and how it ended. */
+interface ChildCall {
+  readonly id: string;
+  readonly requestedAtMs: number;
+  readonly end?: ChildEnd;
+}
+
+/** A call with a side effect that a script made. Its outcome is JSON text; without one it is not known. */
+export interface InnerCall {
+  readonly fingerprint: string;
+  readonly outcome?: string;
+}
+
+/** One tool call of the current step. `args` is the model's own text, or what a person has put in its place. */
+export interface StepCall {
+  /** Position among the calls of its step, from 0: with the step it makes the idempotency key. */
+  readonly index: number;
+  readonly id: string;
+  readonly name: string;
+  readonly args: string;
+  readonly status: CallStatus;
+  /**
+   * What this name meant for the model: `mcp:<server>/<tool>`, or null for code of the worker. Names of servers' tools may
+   * change while a run waits. Absent: any tool of this name.
+   */
+  readonly source?: string | null;
+  /** Set when the status is `tool_result`. */
+  readonly result?: CallResult | undefined;
+  /** When its intent was recorded. */
+  readonly startedAtMs?: number | undefined;
+  /** The last thing that people were asked about it, and what they decided. */
+  readonly ask?: Ask;
+  readonly decision?: PersonDecision;
+  /** Another run does it. */
+  readonly child?: ChildCall;
+  /** Those of a script, by their number from 1. */
+  readonly inner?: ReadonlyMap<number, InnerCall>;
+  /** Its end was published. Ends are published in the order of the calls, so one may have to wait for others. */
+  readonly endPublished?: true;
+}
 
 /** The model's last answer, as far as the loop needs it. */
 export interface LastAnswer {
@@ -107,4 +191,82 @@ export interface TurnState extends ConversationState {
   readonly orchestration: OrchestrationFacts;
   /** The journal says that the turn has ended. */
   readonly finished: boolean;
+}
+
+/** One answer that an orchestration got. A replay gives it the same answers in the same order. */
+export type OrchestrationFact = {
+  readonly atMs: number;
+  /** What was paid by then for steps that came to no answer. */
+  readonly lostMicrocents: number;
+  /** How long the run had been on workers by then, as far as the journal says. */
+  readonly workedMs: number;
+} & (
+  | { readonly kind: 'step'; readonly key: string; readonly value: unknown }
+  | { readonly kind: 'child'; readonly end: ChildEnd }
+  | { readonly kind: 'decision'; readonly decision: PersonDecision }
+);
+type NewFact<F = OrchestrationFact> = F extends unknown ? Omit<F, 'lostMicrocents' | 'workedMs'> : never;
+
+/** What an orchestration has done so far. */
+interface OrchestrationFacts {
+  readonly facts: readonly OrchestrationFact[];
+  /** When each of its children was to begin, in milliseconds since the epoch. */
+  readonly children: ReadonlyMap<string, number>;
+  /** How many of its events are in the log. */
+  readonly emitted: number;
+  readonly lostMicrocents: number;
+  readonly workedMs: number;
+  /** Something was paid whose price is not known. */
+  readonly unpriced: boolean;
+}
+
+/** Collects these facts from a journal. */
+export class OrchestrationLog implements OrchestrationFacts {
+  readonly facts: OrchestrationFact[] = [];
+  readonly children = new Map<string, number>();
+  emitted = 0;
+  lostMicrocents = 0;
+  workedMs = 0;
+  unpriced = false;
+
+  constructor(from?: OrchestrationFacts) {
+    if (!from) return;
+    this.facts.push(...from.facts);
+    for (const [id, atMs] of from.children) this.children.set(id, atMs);
+    this.emitted = from.emitted;
+    this.lostMicrocents = from.lostMicrocents;
+    this.workedMs = from.workedMs;
+    this.unpriced = from.unpriced;
+  }
+
+  addStep({ key, value, at, emitted, spent, workedMs }: JournalEntryOf<'orchestration_step'>): void {
+    this.workedMs = workedMs ?? this.workedMs;
+    this.#add({ kind: 'step', key, value, atMs: Date.parse(at) });
+    this.emitted = emitted;
+    this.unpriced ||= spent?.unpriced ?? false;
+  }
+
+  addEmitted({ emitted, spent }: JournalEntryOf<'orchestration_emitted'>): void {
+    this.emitted = emitted;
+    this.lostMicrocents += spent?.costMicrocents ?? 0;
+    this.unpriced ||= spent?.unpriced ?? false;
+  }
+
+  addChildren({ at, children = [], emitted }: JournalEntryOf<'suspended'>): void {
+    for (const id of children) if (!this.children.has(id)) this.children.set(id, Date.parse(at));
+    this.emitted = emitted ?? this.emitted;
+  }
+
+  addChildEnd(end: ChildEnd, at: string): void {
+    if (this.children.has(end.id)) this.#add({ kind: 'child', end, atMs: Date.parse(at) });
+    if (end.next !== undefined && !this.children.has(end.next)) this.children.set(end.next, Date.parse(end.at));
+  }
+
+  addDecision(decision: PersonDecision, at: string): void {
+    this.#add({ kind: 'decision', decision, atMs: Date.parse(at) });
+  }
+
+  #add(fact: NewFact): void {
+    this.facts.push({ ...fact, lostMicrocents: this.lostMicrocents, workedMs: this.workedMs });
+  }
 }

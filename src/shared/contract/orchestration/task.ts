@@ -1,12 +1,13 @@
+import { z } from 'zod';
+import { publicId } from '../../base/ids.ts';
+import { jsonText } from '../../base/json.ts';
+import { type ErrorInfo, errorInfo } from '../../base/errors.ts';
+import { type RunUsage, budgetCap, microcents } from '../money.ts';
+
 /**
  * A task: an adapter of the user's observes something, validates it, decides and acts, until it is done or stopped. The
  * loop is ours. What adapters answer, what is recorded and what comes out.
  */
-import { z } from 'zod';
-import { errorInfo } from '../../base/errors.ts';
-import { publicId } from '../../base/ids.ts';
-import { jsonText } from '../../base/json.ts';
-import { budgetCap, microcents } from '../money.ts';
 
 export const taskStateVersion = 1;
 
@@ -268,3 +269,72 @@ export type TaskOutcome =
       readonly question: string;
       readonly state: TaskState;
     };
+
+const maxDataBytes = 64 * 1024;
+
+/** What a task file says. */
+export const taskFile = z.strictObject({
+  title: z.string().trim().min(1).max(200),
+  description: z.string().max(100_000).default(''),
+  /** Whatever else the prompt is to say about it, or a prompt builder to know. */
+  data: z
+    .json()
+    .refine((data) => Buffer.byteLength(jsonText(data)) <= maxDataBytes, `at most ${maxDataBytes} bytes as JSON`)
+    .optional(),
+});
+
+/** Something that a run works on beside its input, written by the operator. */
+const taskDefinition = taskFile.extend({ id: publicId });
+export type TaskDefinition = z.output<typeof taskDefinition>;
+
+/** What the row says of a task whose run has this status. */
+const statuses = {
+  queued: 'running',
+  running: 'running',
+  suspended: 'running',
+  completed: 'completed',
+  degraded: 'completed',
+  blocked: 'completed',
+  failed: 'failed',
+  cancelled: 'cancelled',
+} as const satisfies Record<string, LedgerRow['status']>;
+
+/** What the row is made of; the record of a run has it. */
+interface TaskRun {
+  readonly runId: string;
+  readonly status: keyof typeof statuses;
+  readonly usage?: RunUsage | undefined;
+  readonly costMicrocents: number;
+  readonly workedMs?: number | undefined;
+  readonly createdAt: string;
+  readonly startedAt?: string | undefined;
+  readonly endedAt?: string | undefined;
+  readonly error?: ErrorInfo | undefined;
+  readonly result?: { readonly output?: unknown } | undefined;
+}
+
+const ownEnd = z.object({ status: z.string(), wallMs: z.int().min(0) });
+
+/**
+ * The ledger row of a run that is a task, as `runAgentTask` keeps one: its cost is the sum of what the events say. There is
+ * one for each, because it is another view of the record.
+ */
+export function taskLedgerOf(run: TaskRun): LedgerRow {
+  const { runId, usage, costMicrocents, createdAt, startedAt = createdAt, endedAt, error, result } = run;
+  const end = ownEnd.safeParse(result?.output).data;
+  const models = Object.values(usage?.byModel ?? {});
+  return {
+    id: runId,
+    taskId: runId,
+    // A run that came to its end has failed as a task where that did not pass.
+    status: end?.status === 'failed' ? 'failed' : statuses[run.status],
+    tokensIn: models.reduce((sum, { input, cached, cacheWrite }) => sum + input + cached + cacheWrite, 0),
+    tokensOut: models.reduce((sum, { output }) => sum + output, 0),
+    costMicrocents,
+    llmCalls: models.reduce((sum, { attemptCount }) => sum + attemptCount, 0),
+    wallMs: end?.wallMs ?? run.workedMs ?? 0,
+    startedAt,
+    ...(endedAt !== undefined && { completedAt: endedAt }),
+    ...(error && { error: error.code }),
+  };
+}

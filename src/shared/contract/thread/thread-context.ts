@@ -1,4 +1,4 @@
-import { pairEach } from './pair-messages.ts';
+import { pairEach } from './turn-log.ts';
 import type { Sensitivity, Message } from '../message.ts';
 import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
 import { summaryMessage } from './summary-message.ts';

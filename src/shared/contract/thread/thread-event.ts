@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { errorInfo } from '../../base/errors.ts';
-import { postRunKind } from '../postrun.ts';
+import { postRunKind } from '../queues.ts';
 
 export const threadEventVersion = 1;
 /** Events that a thread keeps; the oldest go first. */

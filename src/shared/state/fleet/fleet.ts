@@ -5,7 +5,7 @@ import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue, defaultQueue } from '../../contract/queues.ts';
 import { RunError } from '../../base/errors.ts';
-import { pairsOf } from '../../base/pairs.ts';
+import { pairsOf } from '../../base/collections.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { Keys } from '../keys.ts';
 

@@ -1,4 +1,4 @@
-import { pairsOf } from '../../base/pairs.ts';
+import { pairsOf } from '../../base/collections.ts';
 import { budgetWindow, windowOf, type BudgetView, type BudgetWindow } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';

@@ -25,7 +25,7 @@ import { loadScript, runScript, sendAll } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { isMissing, writeWhole } from './folder.ts';
 import { createHash } from 'node:crypto';
-import { cleanText } from '../../base/clean-text.ts';
+import { cleanText } from '../../base/text.ts';
 
 /** A note to be written. */
 export interface ProgressDraft {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { storedCancel } from '../../contract/control.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
-import { pairsOf } from '../../base/pairs.ts';
+import { pairsOf } from '../../base/collections.ts';
 import {
   loadScript,
   runScript,

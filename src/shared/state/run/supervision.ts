@@ -8,7 +8,7 @@ import type { Keys } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
 import { lookLater, relist } from '../look-later.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
-import { pairsOf } from '../../base/pairs.ts';
+import { pairsOf } from '../../base/collections.ts';
 import { type Fleet, redisFleet } from '../fleet/fleet.ts';
 
 /** What the reconciler needs to know about a run that has not ended. */

@@ -2,7 +2,7 @@ import type { CancelRequest } from '../../contract/control.ts';
 import { RunError } from '../../base/errors.ts';
 import { inTime, isUnavailable } from '../errors.ts';
 import { lookLater } from '../look-later.ts';
-import { pairsOf } from '../../base/pairs.ts';
+import { pairsOf } from '../../base/collections.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';

@@ -1,4 +1,4 @@
-import { maxLevels, depthOver } from '../../../shared/base/json-depth.ts';
+import { maxLevels, depthOver } from '../../../shared/base/json.ts';
 import { LlmError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { EventBody } from '../../../shared/contract/event.ts';
-import { postRunKind, type PostRunKind } from '../../../shared/contract/postrun.ts';
+import { postRunKind, type PostRunKind } from '../../../shared/contract/queues.ts';
 import { registerGauges, type GaugeSources } from './gauges.ts';
 import { Labels, type KnownLabels, Series } from './series.ts';
 import { ModelMetrics } from './model-metrics.ts';

@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { closedNames, otherName } from '../../../shared/base/closed-names.ts';
+import { closedNames, otherName } from '../../../shared/base/ids.ts';
 
 /** Buckets for calls of models and tools, in seconds. */
 export const callSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];

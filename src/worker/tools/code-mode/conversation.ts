@@ -1,5 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import { depthOver } from '../../../shared/base/json-depth.ts';
+import { depthOver } from '../../../shared/base/json.ts';
 import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';

@@ -1,8 +1,6 @@
-import { jsonText } from '../../../shared/base/json.ts';
+import { jsonText, maxLevels, depthOver } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { clip } from '../../../shared/base/text.ts';
-import { cleanJson } from '../../../shared/base/clean-text.ts';
-import { maxLevels, depthOver } from '../../../shared/base/json-depth.ts';
+import { clip, cleanJson } from '../../../shared/base/text.ts';
 
 export const maxArgsBytes = 256 * 1024;
 

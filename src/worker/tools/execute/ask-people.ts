@@ -3,7 +3,7 @@ import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { PolicyVerdict } from '../../guards/policy.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Permission } from './batch.ts';
-import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { refusedRepeat } from './conclude.ts';
 import type { ReadyCall } from './prepare.ts';
 import { endByDenial, toolDenied, errorResult } from '../tool-error.ts';

@@ -5,7 +5,7 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { PlannedChild, ResultOrigin } from '../tool.ts';
-import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
+import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { Preparation, PreparedCall, ReadyCall } from './prepare.ts';
 import type { RunEnd } from '../tool-error.ts';
 import type { StepResults } from './step-results.ts';

@@ -4,7 +4,7 @@ import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, CallEnding } from './batch.ts';
-import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
+import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from '../tool-error.ts';

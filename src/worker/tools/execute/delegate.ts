@@ -4,7 +4,7 @@ import { jsonText } from '../../../shared/base/json.ts';
 import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
-import type { CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
+import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude } from './conclude.ts';
 import type { ReadyCall, PreparedCall } from './prepare.ts';
 import { finishFault, finishResult } from './result.ts';

@@ -5,7 +5,7 @@ import { sha256 } from '../../../shared/base/ids.ts';
 import { carriesSecret, heldSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
-import type { StepCall } from '../../../shared/contract/journal/call.ts';
+import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { endEvent } from './conclude.ts';
 import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';

@@ -1,8 +1,7 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
-import { isWithin, keepEnds, keepTail } from '../../../shared/base/text.ts';
-import { cleanText } from '../../../shared/base/clean-text.ts';
+import { isWithin, keepEnds, keepTail, cleanText } from '../../../shared/base/text.ts';
 import type { Spill } from './batch.ts';
 import type { Tool } from '../tool.ts';
 

@@ -6,7 +6,7 @@ import { jsonText } from '../../../shared/base/json.ts';
 import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
-import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/call.ts';
+import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { announce, endEvent, endsRun, unknownOutcome } from './conclude.ts';
 import { jsonOf } from './result.ts';
 import { permit } from './ask-people.ts';

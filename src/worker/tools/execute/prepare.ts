@@ -1,7 +1,7 @@
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { fixedArgsIn, fixedArgs } from '../configure.ts';
 import { parseArgs, shownArgs } from './args.ts';
-import type { CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
+import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { ToolRegistry } from '../registry.ts';
 import type { Tool } from '../tool.ts';
 import { errorResult, faultOf } from '../tool-error.ts';

@@ -3,7 +3,7 @@ import type { Redactor } from '../../../shared/base/redact.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
 import { clip } from '../../../shared/base/text.ts';
-import type { CallResult } from '../../../shared/contract/journal/call.ts';
+import type { CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { fitResult } from './fit.ts';
 import type { ReadyCall } from './prepare.ts';
 import { errorResult, faultOf } from '../tool-error.ts';

@@ -3,7 +3,7 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
-import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
 import { delegate, isDelegated, surplus, handOver, handoffFault, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
@@ -11,7 +11,7 @@ import { permit } from './ask-people.ts';
 import type { PreparedCall, ReadyCall } from './prepare.ts';
 import { recover, runCall } from './run-call.ts';
 import type { RunEnd } from '../tool-error.ts';
-import { inLanes } from '../../../shared/base/in-lanes.ts';
+import { inLanes } from '../../../shared/base/collections.ts';
 
 /**
  * How the calls of a step ended. `done`: each has a recorded result. `aborted`: the signal stopped them, what was

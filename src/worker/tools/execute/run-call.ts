@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/collections.ts';
+import { defined, inLanes } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
@@ -10,7 +10,6 @@ import type { HostContext, ToolContext, InnerOutcome, Tool, Reconciliation } fro
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
 import { within, type Settled } from '../../../shared/base/deadline.ts';
 import { conclude, outcomeItem, unknownResult } from './conclude.ts';
-import { inLanes } from '../../../shared/base/in-lanes.ts';
 
 const maxRetries = 3;
 const retryBaseMs = 250;

@@ -1,6 +1,6 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
-import type { StepCall } from '../../../shared/contract/journal/call.ts';
+import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 
 type Result = JournalEntryOf<'tool_result'>;
 

@@ -16,7 +16,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import type { Clock } from '../../../shared/base/clock.ts';
-import { cleanJson } from '../../../shared/base/clean-text.ts';
+import { cleanJson } from '../../../shared/base/text.ts';
 import { EgressError } from '../../../shared/egress/egress-error.ts';
 import type { Egress } from '../../../shared/egress/egress.ts';
 import { FloodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';

@@ -9,7 +9,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/base/clock.ts';
-import { depthOver } from '../../../shared/base/json-depth.ts';
+import { depthOver } from '../../../shared/base/json.ts';
 import { FloodGate, floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
 
 export interface StdioCommand {

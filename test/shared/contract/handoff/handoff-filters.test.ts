@@ -9,7 +9,7 @@ import {
   filters,
   type HandoffFilter,
 } from '../../../../src/shared/contract/handoff/handoff-filters.ts';
-import { pairMessages } from '../../../../src/shared/contract/thread/pair-messages.ts';
+import { pairMessages } from '../../../../src/shared/contract/thread/turn-log.ts';
 import { rounds } from '../../../support/lane.ts';
 
 const system = (content: string): Message => ({ role: 'system', content });

@@ -3,9 +3,8 @@ import type { JournalEntry } from '../../../../src/shared/contract/journal/journ
 import { turnOfJournal, foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import type { AssistantPart, Message } from '../../../../src/shared/contract/message.ts';
 import { zeroUsage } from '../../../../src/shared/contract/money.ts';
-import { pairMessages } from '../../../../src/shared/contract/thread/pair-messages.ts';
+import { pairMessages, entriesOfTurn } from '../../../../src/shared/contract/thread/turn-log.ts';
 import { threadEntry } from '../../../../src/shared/contract/thread/thread.ts';
-import { entriesOfTurn } from '../../../../src/shared/contract/thread/turn-log.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 const call = (id: string, args = '{}'): AssistantPart => ({ type: 'tool_call', id, name: 'look', args });

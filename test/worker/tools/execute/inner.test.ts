@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { RunError } from '../../../../src/shared/base/errors.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
-import type { InnerCall, StepCall } from '../../../../src/shared/contract/journal/call.ts';
+import type { InnerCall, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
 import { defineTool } from '../../../../src/worker/tools/define.ts';
 import type { HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { calls, makeWorld, tool, type World } from '../world.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { policyRule, type PolicyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
-import type { Ask, StepCall } from '../../../../src/shared/contract/journal/call.ts';
+import type { Ask, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
 import { createAskAgentTools, createHandoffTool } from '../../../../src/worker/tools/builtin/agents.ts';
 import { createAskUser } from '../../../../src/worker/tools/builtin/user.ts';
 import { createToolExecutor } from '../../../../src/worker/tools/execute/execute.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import type { Reconciliation, ToolDefinition } from '../../../../src/worker/tools/tool.ts';
-import type { StepCall } from '../../../../src/shared/contract/journal/call.ts';
+import type { StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
 import { calls, makeWorld, tool } from '../world.ts';
 
 const interrupted = (name: string) => ({ name, status: 'interrupted' as const });

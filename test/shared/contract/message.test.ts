@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Message } from '../../../src/shared/contract/message.ts';
-import { withoutReasoning } from '../../../src/shared/contract/reasoning.ts';
+import { type Message, withoutReasoning } from '../../../src/shared/contract/message.ts';
 
 const ask = (content: string): Message => ({ role: 'user', content });
 const thought: Message = { role: 'assistant', parts: [{ type: 'reasoning', text: 'hm', provider: 'a' }] };

@@ -1,8 +1,0 @@
-import { readFileSync } from 'node:fs';
-
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-
-/** This build's version. */
-export const packageVersion = version;
