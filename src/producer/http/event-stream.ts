@@ -1,36 +1,46 @@
 import type { ServerResponse, IncomingHttpHeaders } from 'node:http';
 import { type ErrorInfo, RunError } from '../../shared/base/errors.ts';
 import { orLate } from '../../shared/base/deadline.ts';
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import { jsonText } from '../../shared/base/json.ts';
+import type { Services } from './app.ts';
+import { errorAnswer } from './error-answer.ts';
 import type { ChatLine } from '../client/chat/chat-turn.ts';
 import { shownIn, type EventProfile } from '../../shared/dialects/project.ts';
 
-export interface EventWriting<T> {
-  readonly response: ServerResponse;
-  readonly format: Framing<T>;
-  readonly keepAliveMs: number;
-  /** Headers that every answer carries. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly describe: (error: unknown) => { readonly error: ErrorInfo };
+/** What a stream of events or lines is sent with. */
+interface Sending<T> {
+  readonly framing: Framing<T>;
+  /** Rejects when the run cannot be read. */
+  readonly look: () => Promise<unknown>;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * Writes events until they end, the client is gone or the process drains; never rejects. A reader that stops reading
- * stops us from taking further events, so that what is kept for it is one write buffer here and one inbox in the client;
- * one that does not read at all is cut off by the connection timeout. The stream ends without the terminal event only
- * when it is to be resumed.
+ * Sends a stream once its start is known. Rejects with an error that comes before its first item, so that it gets a status.
+ * From then on never rejects: it writes until the stream ends, the client is gone or the process drains. A reader that stops
+ * reading stops the iteration, so that what is kept for it is one write buffer here and one event buffer in the client; one
+ * that does not read at all is cut off by the connection timeout. The stream ends without the terminal event only when it is
+ * to be resumed.
  */
-export async function writeEvents<T>(
-  events: AsyncIterator<T>,
-  first: Promise<IteratorResult<T>>,
-  { response, format, keepAliveMs, headers, describe }: EventWriting<T>,
+export async function sendStream<T>(
+  items: AsyncIterator<T>,
+  { framing, look, headers = {} }: Sending<T>,
+  reply: FastifyReply,
+  { metrics, keepAliveMs, redactor }: Pick<Services, 'metrics' | 'keepAliveMs' | 'redactor'>,
 ): Promise<void> {
+  const first = items.next();
+  await untilKnown(first, look);
+  void reply.headers(headers);
+  reply.hijack();
+  metrics.subscribers.inc();
+  const response = reply.raw;
   response.writeHead(200, {
-    ...headers,
-    'content-type': format.contentType,
+    ...(reply.getHeaders() as Record<string, string>),
+    'content-type': framing.contentType,
     'cache-control': 'no-store',
     vary: 'accept',
     // Keeps nginx from buffering the stream.
@@ -39,19 +49,20 @@ export async function writeEvents<T>(
   });
   response.flushHeaders();
   const beat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(format.keepAlive);
+    if (!response.writableNeedDrain) response.write(framing.keepAlive);
   }, keepAliveMs);
   try {
-    for (let step = await first; !step.done && !response.destroyed; step = await events.next()) {
-      const frame = format.frame(step.value);
+    for (let step = await first; !step.done && !response.destroyed; step = await items.next()) {
+      const frame = framing.frame(step.value);
       if (frame.length > 0 && !response.write(frame)) await drained(response);
     }
   } catch (error) {
-    response.write(format.failure(describe(error)));
+    response.write(framing.failure(errorAnswer(error, reply.request.id, redactor).body));
   } finally {
     clearInterval(beat);
     response.end();
-    await events.return?.();
+    await items.return?.();
+    metrics.subscribers.dec();
   }
 }
 
@@ -84,7 +95,7 @@ export function lastEventId(headers: IncomingHttpHeaders): number | undefined {
  * Resolves when the stream can be started: the first event is there, or the run exists and is quiet. Rejects when it
  * cannot: the same connection answers in order, so once the run has been read, an error of the log would have come.
  */
-export async function untilKnown<T>(first: Promise<IteratorResult<T>>, look: () => Promise<unknown>): Promise<void> {
+async function untilKnown<T>(first: Promise<IteratorResult<T>>, look: () => Promise<unknown>): Promise<void> {
   const settled = first.then(() => true);
   // When the look fails first, no code awaits this one any more.
   settled.catch(() => {});

@@ -17,7 +17,8 @@ import { costReport } from '../client/costs.ts';
 import type { App } from './app.ts';
 
 /** Every error of every route has this body. */
-export const errorBody = z.object({ error: errorInfo });
+const errorBody = z.object({ error: errorInfo });
+export const errors = { '4xx': errorBody, '5xx': errorBody };
 
 /** What a queued run is answered with. */
 export const acceptedRun = z.object({

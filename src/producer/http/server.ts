@@ -20,22 +20,13 @@ import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
-import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute, costsRoute } from './routes/money.ts';
-import { cancelRunRoute, decideRunRoute, listApprovalsRoute } from './routes/decisions.ts';
-import { chatTurnRoute, runEventsRoute } from './routes/streams.ts';
-import { consolePageRoute, healthRoute, openApiDocumentRoute, scrapeRoute, listAgentsRoute } from './routes/service.ts';
-import { enqueueBulkRoute, enqueueRunRoute } from './routes/start-runs.ts';
-import {
-  exportThreadRoute,
-  threadEventsRoute,
-  threadMessagesRoute,
-  deleteThreadRoute,
-  getThreadRoute,
-  listThreadsRoute,
-  purgeThreadsRoute,
-  updateThreadRoute,
-} from './routes/threads.ts';
-import { getRunRoute, listRunsRoute, runProgressRoute, runResultRoute, readMediaRoute } from './routes/read-runs.ts';
+import { decisionRoutes } from './routes/decisions.ts';
+import { moneyRoutes } from './routes/money.ts';
+import { readRunRoutes } from './routes/read-runs.ts';
+import { serviceRoutes } from './routes/service.ts';
+import { startManyRoute, startRunRoute } from './routes/start-runs.ts';
+import { streamRoutes } from './routes/streams.ts';
+import { threadRoutes } from './routes/threads.ts';
 
 const settings = {
   bodyLimit: 1024 * 1024,
@@ -105,37 +96,16 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
   return { app, close: () => drain(app, services.openAnswers) };
 }
 
-/** Each is one file that can be copied to make the next. Every route has a scope of its own in Fastify's sense. */
+/** Each has a scope of its own in Fastify's sense. */
 const routes: readonly ((app: App, services: Services) => void)[] = [
-  enqueueRunRoute,
-  enqueueBulkRoute,
-  getRunRoute,
-  listRunsRoute,
-  runResultRoute,
-  runEventsRoute,
-  chatTurnRoute,
-  runProgressRoute,
-  cancelRunRoute,
-  decideRunRoute,
-  listApprovalsRoute,
-  getBudgetRoute,
-  setBudgetRoute,
-  topUpBudgetRoute,
-  costsRoute,
-  listThreadsRoute,
-  getThreadRoute,
-  threadMessagesRoute,
-  exportThreadRoute,
-  threadEventsRoute,
-  updateThreadRoute,
-  deleteThreadRoute,
-  purgeThreadsRoute,
-  readMediaRoute,
-  listAgentsRoute,
-  healthRoute,
-  scrapeRoute,
-  openApiDocumentRoute,
-  consolePageRoute,
+  startRunRoute,
+  startManyRoute,
+  readRunRoutes,
+  streamRoutes,
+  decisionRoutes,
+  moneyRoutes,
+  threadRoutes,
+  serviceRoutes,
 ];
 
 function bareApp({ log, redactor }: ServerOptions): App {

@@ -7,7 +7,7 @@ import { pendingView } from '../../../shared/contract/event.ts';
 import { budgetView } from '../../../shared/contract/money.ts';
 import { runStatus, isTerminalStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
-import { errorBody, runIdParam, topUpKey, wholeNumberParam } from '../openapi.ts';
+import { errors, runIdParam, topUpKey, wholeNumberParam } from '../openapi.ts';
 import { publicId } from '../../../shared/base/ids.ts';
 import { approvalKind, approvalView, type ApprovalsQuery } from '../../client/approvals.ts';
 
@@ -28,27 +28,9 @@ const decideSchema = {
       decisions: z.array(decisionView).optional().describe('What was decided about its calls so far.'),
       budget: budgetView.optional().describe('After a top-up: the account.'),
     }),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
-
-/** `POST /v1/runs/:id/decisions`. */
-export function decideRunRoute(app: App): void {
-  app.route({
-    method: 'POST',
-    url: '/v1/runs/:id/decisions',
-    schema: decideSchema,
-    config: { access: 'approve' },
-    handler: async ({ mill, caller, params, headers, body }, reply) => {
-      const { decision, by } = whoDecides(body, caller);
-      const idempotencyKey = headers['idempotency-key'];
-      const { run, budget } = await mill.decide(params.id, decision, defined({ by, idempotencyKey }));
-      const { runId, status, pending, decisions } = run;
-      return await reply.code(202).send({ runId, status, pending, decisions, budget });
-    },
-  });
-}
 
 /** The API key is the person: with a name beside it one key could count as several people. */
 function whoDecides(body: unknown, caller: string): { readonly decision: DecisionInput; readonly by?: string } {
@@ -77,24 +59,9 @@ const approvalsSchema = {
   }),
   response: {
     200: z.object({ approvals: z.array(approvalView), cursor: z.string().optional() }),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
-
-/** `GET /v1/approvals`. */
-export function listApprovalsRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/approvals',
-    schema: approvalsSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, query }) => {
-      const { approvals, cursor } = await mill.approvals(query as ApprovalsQuery);
-      return { approvals: [...approvals], cursor };
-    },
-  });
-}
 
 const cancelSchema = {
   summary: 'Cancel a run',
@@ -109,22 +76,33 @@ const cancelSchema = {
       cancelling: z.boolean(),
       held: z.literal(true).optional().describe('The run goes on waiting for people: nothing was stopped.'),
     }),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
 
-/** `POST /v1/runs/:id/cancel`. */
-export function cancelRunRoute(app: App): void {
-  app.route({
-    method: 'POST',
-    url: '/v1/runs/:id/cancel',
-    schema: cancelSchema,
-    config: { access: 'write' },
-    handler: async ({ mill, params, body }, reply) => {
+export function decisionRoutes(app: App): void {
+  app.post(
+    '/v1/runs/:id/decisions',
+    { schema: decideSchema, config: { access: 'approve' } },
+    async ({ mill, caller, params, headers, body }, reply) => {
+      const { decision, by } = whoDecides(body, caller);
+      const idempotencyKey = headers['idempotency-key'];
+      const { run, budget } = await mill.decide(params.id, decision, defined({ by, idempotencyKey }));
+      const { runId, status, pending, decisions } = run;
+      return await reply.code(202).send({ runId, status, pending, decisions, budget });
+    },
+  );
+  app.get('/v1/approvals', { schema: approvalsSchema, config: { access: 'read' } }, async ({ mill, query }) => {
+    const { approvals, cursor } = await mill.approvals(query as ApprovalsQuery);
+    return { approvals: [...approvals], cursor };
+  });
+  app.post(
+    '/v1/runs/:id/cancel',
+    { schema: cancelSchema, config: { access: 'write' } },
+    async ({ mill, params, body }, reply) => {
       const { runId, status, cancelling } = await mill.cancel(params.id, body ?? {});
       const held = !cancelling && !isTerminalStatus(status);
       return await reply.code(202).send({ runId, status, cancelling, held: held ? true : undefined });
     },
-  });
+  );
 }

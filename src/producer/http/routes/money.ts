@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
 import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
-import { errorBody, topUpKey } from '../openapi.ts';
+import { errors, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { costReport } from '../../client/costs.ts';
 
@@ -10,7 +10,7 @@ const accountParams = z.object({
   scope: budgetScope.describe('Whose money it is.'),
   id: z.string().describe('Run id, batch id, or the name of the own tenant.'),
 });
-const answers = { 200: budgetView, '4xx': errorBody, '5xx': errorBody };
+const answers = { 200: budgetView, ...errors };
 
 const getSchema = {
   summary: 'Read a budget',
@@ -39,43 +39,6 @@ const topUpSchema = {
   response: answers,
 };
 
-/** `GET /v1/budgets/:scope/:id`. */
-export function getBudgetRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/budgets/:scope/:id',
-    schema: getSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params }) => await mill.budgets.get(params.scope, params.id),
-  });
-}
-
-/** `PUT /v1/budgets/batch/:id`. */
-export function setBudgetRoute(app: App): void {
-  app.route({
-    method: 'PUT',
-    url: '/v1/budgets/batch/:id',
-    schema: setSchema,
-    config: { access: 'approve' },
-    handler: async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body as BudgetSettings),
-  });
-}
-
-/** `POST /v1/budgets/:scope/:id/top-ups`. */
-export function topUpBudgetRoute(app: App): void {
-  app.route({
-    method: 'POST',
-    url: '/v1/budgets/:scope/:id/top-ups',
-    schema: topUpSchema,
-    config: { access: 'approve' },
-    handler: async ({ mill, params, headers, body }) => {
-      const idempotencyKey = headers['idempotency-key'];
-      const options = idempotencyKey === undefined ? {} : { idempotencyKey };
-      return await mill.budgets.topUp(params.scope, params.id, body as TopUpRequest, options);
-    },
-  });
-}
-
 const costsSchema = {
   summary: 'Read costs',
   description:
@@ -90,19 +53,35 @@ const costsSchema = {
         'What to group by: any of `tenant`, `agent`, `model`, `day`, separated by commas. Default: `day,agent,model`.',
       ),
   }),
-  response: { 200: costReport, '4xx': errorBody, '5xx': errorBody },
+  response: { 200: costReport, ...errors },
 };
 
-/** `GET /v1/costs`. */
-export function costsRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/costs',
-    schema: costsSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, query: { from, to, by } }) =>
+export function moneyRoutes(app: App): void {
+  app.get(
+    '/v1/budgets/:scope/:id',
+    { schema: getSchema, config: { access: 'read' } },
+    async ({ mill, params }) => await mill.budgets.get(params.scope, params.id),
+  );
+  app.put(
+    '/v1/budgets/batch/:id',
+    { schema: setSchema, config: { access: 'approve' } },
+    async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body as BudgetSettings),
+  );
+  app.post(
+    '/v1/budgets/:scope/:id/top-ups',
+    { schema: topUpSchema, config: { access: 'approve' } },
+    async ({ mill, params, headers, body }) => {
+      const idempotencyKey = headers['idempotency-key'];
+      const options = idempotencyKey === undefined ? {} : { idempotencyKey };
+      return await mill.budgets.topUp(params.scope, params.id, body as TopUpRequest, options);
+    },
+  );
+  app.get(
+    '/v1/costs',
+    { schema: costsSchema, config: { access: 'read' } },
+    async ({ mill, query: { from, to, by } }) =>
       await mill.costs(
         defined({ from, to, by: by === undefined ? undefined : (by.split(',').map((name) => name.trim()) as never) }),
       ),
-  });
+  );
 }

@@ -1,7 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
-import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import type { ListQuery } from '../../client/options.ts';
@@ -14,19 +14,8 @@ const getRunSchema = {
   description:
     'Status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for.',
   params: runIdParam,
-  response: { 200: runView, '4xx': errorBody, '5xx': errorBody },
+  response: { 200: runView, ...errors },
 };
-
-/** `GET /v1/runs/:id`. */
-export function getRunRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/runs/:id',
-    schema: getRunSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params }) => await mill.get(params.id),
-  });
-}
 
 const listRunsSchema = {
   summary: 'List runs, newest first',
@@ -42,24 +31,9 @@ const listRunsSchema = {
   }),
   response: {
     200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
-
-/** `GET /v1/runs`. */
-export function listRunsRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/runs',
-    schema: listRunsSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, query }) => {
-      const { runs, cursor } = await mill.list(query as ListQuery);
-      return { runs: [...runs], cursor };
-    },
-  });
-}
 
 const maxWaitS = 60;
 
@@ -75,27 +49,8 @@ const runResultSchema = {
   description: 'Answers 200 once the run has ended, however it ended, and 202 with its status when `wait` ends before.',
   params: runIdParam,
   querystring: z.object({ wait: seconds.optional().describe('Seconds to wait, 0 to 60. Default 0: answers at once.') }),
-  response: { 200: runOutcomeView, 202: runOutcomeView, '4xx': errorBody, '5xx': errorBody },
+  response: { 200: runOutcomeView, 202: runOutcomeView, ...errors },
 };
-
-/** `GET /v1/runs/:id/result`. A client that goes away ends the wait; when the process drains, the wait ends early. */
-export function runResultRoute(app: App, { openAnswers }: Services): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/runs/:id/result',
-    schema: runResultSchema,
-    config: { access: 'read', waits: true },
-    handler: async ({ mill, params, query }, reply) => {
-      using answer = openAnswers.wait(reply.raw);
-      const waitMs = (query.wait ?? 0) * 1_000;
-      const outcome = await mill.result(params.id, { waitMs, signal: answer.signal }).catch(async (error: unknown) => {
-        if (!answer.signal.aborted) throw error;
-        return await mill.result(params.id, { waitMs: 0 });
-      });
-      return await reply.code(isTerminalStatus(outcome.status) ? 200 : 202).send(outcome);
-    },
-  });
-}
 
 const runProgressSchema = {
   summary: 'Read the progress notes of a run',
@@ -107,21 +62,8 @@ const runProgressSchema = {
     sinceSeq: z.coerce.number().optional().describe('Only notes with a higher number.'),
     maxArtifacts: z.coerce.number().optional().describe(`1 to ${maxNotesRead}, which is the default.`),
   }),
-  response: { 200: z.object({ notes: z.array(progressEntry) }), '4xx': errorBody, '5xx': errorBody },
+  response: { 200: z.object({ notes: z.array(progressEntry) }), ...errors },
 };
-
-/** `GET /v1/runs/:id/progress`. */
-export function runProgressRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/runs/:id/progress',
-    schema: runProgressSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
-      notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
-    }),
-  });
-}
 
 const mediaSchema = {
   summary: 'Read a generated file',
@@ -129,20 +71,44 @@ const mediaSchema = {
     'The bytes behind a handle `media://sha256-…` of a result, with their content type. Kept as long as results are.',
   produces: ['application/octet-stream'],
   params: z.object({ sha256: mediaSha256.describe('The digits of the handle.') }),
-  response: { '4xx': errorBody, '5xx': errorBody },
+  response: { ...errors },
 };
 
-/** `GET /v1/media/:sha256`. What a provider made is shown by no browser as a page of ours. */
-export function readMediaRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/media/:sha256',
-    schema: mediaSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params }, reply) => {
-      const { mediaType, bytes } = await mill.media(handleOf(params.sha256));
-      void reply.headers({ 'content-security-policy': "default-src 'none'; sandbox", 'content-disposition': 'inline' });
-      return await reply.type(mediaType).send(bytes as never);
+export function readRunRoutes(app: App, { openAnswers }: Services): void {
+  app.get(
+    '/v1/runs/:id',
+    { schema: getRunSchema, config: { access: 'read' } },
+    async ({ mill, params }) => await mill.get(params.id),
+  );
+  app.get('/v1/runs', { schema: listRunsSchema, config: { access: 'read' } }, async ({ mill, query }) => {
+    const { runs, cursor } = await mill.list(query as ListQuery);
+    return { runs: [...runs], cursor };
+  });
+  // A client that goes away ends the wait; when the process drains, the wait ends early.
+  app.get(
+    '/v1/runs/:id/result',
+    { schema: runResultSchema, config: { access: 'read', waits: true } },
+    async ({ mill, params, query }, reply) => {
+      using answer = openAnswers.wait(reply.raw);
+      const waitMs = (query.wait ?? 0) * 1_000;
+      const outcome = await mill.result(params.id, { waitMs, signal: answer.signal }).catch(async (error: unknown) => {
+        if (!answer.signal.aborted) throw error;
+        return await mill.result(params.id, { waitMs: 0 });
+      });
+      return await reply.code(isTerminalStatus(outcome.status) ? 200 : 202).send(outcome);
     },
+  );
+  app.get(
+    '/v1/runs/:id/progress',
+    { schema: runProgressSchema, config: { access: 'read' } },
+    async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
+      notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
+    }),
+  );
+  // No browser shows what a provider made as a page of ours.
+  app.get('/v1/media/:sha256', { schema: mediaSchema, config: { access: 'read' } }, async ({ mill, params }, reply) => {
+    const { mediaType, bytes } = await mill.media(handleOf(params.sha256));
+    void reply.headers({ 'content-security-policy': "default-src 'none'; sandbox", 'content-disposition': 'inline' });
+    return await reply.type(mediaType).send(bytes as never);
   });
 }

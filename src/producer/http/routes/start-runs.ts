@@ -2,7 +2,7 @@ import { RunError, errorInfo, type ErrorInfo } from '../../../shared/base/errors
 import { runRequest, type RunRequestInput, maxBulk } from '../../../shared/contract/run.ts';
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
-import { acceptedRun, errorBody } from '../openapi.ts';
+import { acceptedRun, errors } from '../openapi.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
@@ -19,17 +19,14 @@ const enqueueSchema = {
     'The same execution id with the same body answers with the same run for at least 24 hours, also after it has ended; with another body it answers 409 `idempotency_conflict`. After a 503 it is unknown whether the run exists: repeat with the same execution id.',
   headers: z.object({ 'idempotency-key': z.string().optional().describe('The same as `executionId` in the body.') }),
   body: runRequest,
-  response: { 202: acceptedRun, '4xx': errorBody, '5xx': errorBody },
+  response: { 202: acceptedRun, ...errors },
 };
 
-/** `POST /v1/runs`: one run, acknowledged once its record and its job are in Redis. */
-export function enqueueRunRoute(app: App, { metrics }: Services): void {
-  app.route({
-    method: 'POST',
-    url: '/v1/runs',
-    schema: enqueueSchema,
-    config: { access: 'write' },
-    handler: async ({ mill, body, headers }, reply) => {
+export function startRunRoute(app: App, { metrics }: Services): void {
+  app.post(
+    '/v1/runs',
+    { schema: enqueueSchema, config: { access: 'write' } },
+    async ({ mill, body, headers }, reply) => {
       try {
         const asked = withExecutionId(body, headers['idempotency-key']);
         const { runId, status = 'queued', attached, warnings } = await mill.enqueue(asked as RunRequestInput);
@@ -43,7 +40,7 @@ export function enqueueRunRoute(app: App, { metrics }: Services): void {
         throw error;
       }
     },
-  });
+  );
 }
 
 function withExecutionId(body: unknown, key: string | undefined): unknown {
@@ -68,52 +65,44 @@ const bulkSchema = {
   body: z.array(runRequest).max(maxBulk),
   response: {
     200: z.array(z.union([acceptedRun, z.object({ error: errorInfo })])),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
 
-/** `POST /v1/runs/bulk`. */
-export function enqueueBulkRoute(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
+export function startManyRoute(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
   // The bytes are read by the handler, which knows when they are needed no longer.
   for (const type of bulkSchema.consumes)
     app.addContentTypeParser(type, async (_: unknown, payload: Readable) => payload);
-  app.route({
-    method: 'POST',
-    url: '/v1/runs/bulk',
-    schema: bulkSchema,
-    config: { access: 'write' },
-    handler: async (request, reply) => {
-      const infoOf = (error: unknown) => errorAnswer(error, request.id, redactor).body.error;
-      const itemOf = (json: Buffer): Item => {
-        try {
-          return { request: parse(request, json) };
-        } catch (error) {
-          return { error: infoOf(error) };
-        }
-      };
-      const share = bodyRoom.open();
-      // Also for an answer that its client does not read to the end.
-      reply.raw.once('close', () => share[Symbol.dispose]());
-      using waiting = openAnswers.wait(reply.raw);
-      const answers = answersTo(request, { share, itemOf, infoOf, signal: waiting.signal });
-      // An error before the first answer has a status of its own.
-      const first = await answers.next();
-      const lines = async function* () {
-        yield '[';
-        let separator = '';
-        for (let step = first; !step.done && !reply.raw.destroyed; step = await answers.next()) {
-          for (const answer of step.value) metrics.runAsked(outcomeOf(answer));
-          yield separator + step.value.map((answer) => jsonText(answer)).join(',');
-          separator = ',';
-        }
-        yield ']';
-      };
-      void reply.type('application/json; charset=utf-8');
-      return Readable.from(lines()) as unknown as BulkAnswer[];
-    },
+  app.post('/v1/runs/bulk', { schema: bulkSchema, config: { access: 'write' } }, async (request, reply) => {
+    const infoOf = (error: unknown) => errorAnswer(error, request.id, redactor).body.error;
+    const itemOf = (json: Buffer): Item => {
+      try {
+        return { request: parse(request, json) };
+      } catch (error) {
+        return { error: infoOf(error) };
+      }
+    };
+    const share = bodyRoom.open();
+    // Also for an answer that its client does not read to the end.
+    reply.raw.once('close', () => share[Symbol.dispose]());
+    using waiting = openAnswers.wait(reply.raw);
+    const answers = answersTo(request, { share, itemOf, infoOf, signal: waiting.signal });
+    // An error before the first answer has a status of its own.
+    const first = await answers.next();
+    const lines = async function* () {
+      yield '[';
+      let separator = '';
+      for (let step = first; !step.done && !reply.raw.destroyed; step = await answers.next()) {
+        for (const answer of step.value) metrics.runAsked(outcomeOf(answer));
+        yield separator + step.value.map((answer) => jsonText(answer)).join(',');
+        separator = ',';
+      }
+      yield ']';
+    };
+    void reply.type('application/json; charset=utf-8');
+    return Readable.from(lines()) as unknown as BulkAnswer[];
   });
 }
 

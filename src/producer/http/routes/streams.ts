@@ -2,16 +2,14 @@ import { z } from 'zod';
 import { createProjector, dialectNames, readFrom, eventProfiles } from '../../../shared/dialects/project.ts';
 import { eventSchema } from '../../../shared/contract/event.ts';
 import type { App, Services } from '../app.ts';
-import { errorAnswer } from '../error-answer.ts';
-import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
 import {
   lastEventId,
   resumeHeaders,
-  untilKnown,
   formatFor,
   inDialect,
   shownOnly,
-  writeEvents,
+  sendStream,
   chatFraming,
 } from '../event-stream.ts';
 import { RunError } from '../../../shared/base/errors.ts';
@@ -44,40 +42,8 @@ const eventsSchema = {
         '`interactive`: of a run in the background only files, notes and messages to the user. Default `full`.',
       ),
   }),
-  response: { 200: eventStream, '4xx': errorBody, '5xx': errorBody },
+  response: { 200: eventStream, ...errors },
 };
-
-/** `GET /v1/runs/:id/events`. Errors that are known before the first event are JSON with their status. */
-export function runEventsRoute(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/runs/:id/events',
-    schema: eventsSchema,
-    config: { access: 'read', waits: true },
-    handler: async ({ mill, params, query, headers, id: requestId }, reply) => {
-      const after = lastEventId(headers) ?? query.after ?? 0;
-      using answer = openAnswers.wait(reply.raw);
-      const dialect = query.dialect === 'native' ? undefined : query.dialect;
-      const from = dialect ? readFrom(dialect, after) : after;
-      const events = mill.events(params.id, { after: from, signal: answer.signal })[Symbol.asyncIterator]();
-      const first = events.next();
-      await untilKnown(first, () => mill.get(params.id));
-
-      const format = formatFor(headers.accept);
-      const projected = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
-      reply.hijack();
-      metrics.subscribers.inc();
-      await writeEvents(events, first, {
-        response: reply.raw,
-        format: shownOnly(projected, query.profile ?? 'full'),
-        keepAliveMs,
-        headers: reply.getHeaders() as Record<string, string>,
-        describe: (error) => errorAnswer(error, requestId, redactor).body,
-      });
-      metrics.subscribers.dec();
-    },
-  });
-}
 
 const lineStream = {
   description:
@@ -99,37 +65,42 @@ const turnSchema = {
     after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after the line with this `seq`.'),
   }),
   body: chatTurnRequest.describe('May be absent when `X-Execution-ID` names a turn that was submitted before.'),
-  response: { 200: lineStream, '4xx': errorBody, '5xx': errorBody },
+  response: { 200: lineStream, ...errors },
 };
 
-/** `POST /v1/chat/turns`. Errors that are known before the first line are JSON with their status. */
-export function chatTurnRoute(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
-  app.route({
-    method: 'POST',
-    url: '/v1/chat/turns',
-    schema: turnSchema,
-    config: { access: 'write', waits: true },
-    handler: async ({ mill, body, query, headers, id: requestId }, reply) => {
+/** Errors that are known before the first event or line are JSON with their status. */
+export function streamRoutes(app: App, services: Services): void {
+  app.get(
+    '/v1/runs/:id/events',
+    { schema: eventsSchema, config: { access: 'read', waits: true } },
+    async ({ mill, params, query, headers }, reply) => {
       const after = lastEventId(headers) ?? query.after ?? 0;
-      const turn = await open(mill, body, headers['x-execution-id'], metrics);
-      using answer = openAnswers.wait(reply.raw);
-      const lines = turn.events({ after, signal: answer.signal });
-      const first = lines.next();
-      await untilKnown(first, () => mill.get(turn.runId));
-
-      void reply.headers({ 'x-execution-id': turn.executionId, 'x-run-id': turn.runId });
-      reply.hijack();
-      metrics.subscribers.inc();
-      await writeEvents(lines, first, {
-        response: reply.raw,
-        format: chatFraming,
-        keepAliveMs,
-        headers: reply.getHeaders() as Record<string, string>,
-        describe: (error) => errorAnswer(error, requestId, redactor).body,
-      });
-      metrics.subscribers.dec();
+      using answer = services.openAnswers.wait(reply.raw);
+      const dialect = query.dialect === 'native' ? undefined : query.dialect;
+      const from = dialect ? readFrom(dialect, after) : after;
+      const events = mill.events(params.id, { after: from, signal: answer.signal })[Symbol.asyncIterator]();
+      const format = formatFor(headers.accept);
+      const projected = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
+      const framing = shownOnly(projected, query.profile ?? 'full');
+      await sendStream(events, { framing, look: () => mill.get(params.id) }, reply, services);
     },
-  });
+  );
+  app.post(
+    '/v1/chat/turns',
+    { schema: turnSchema, config: { access: 'write', waits: true } },
+    async ({ mill, body, query, headers }, reply) => {
+      const after = lastEventId(headers) ?? query.after ?? 0;
+      const turn = await open(mill, body, headers['x-execution-id'], services.metrics);
+      using answer = services.openAnswers.wait(reply.raw);
+      const lines = turn.events({ after, signal: answer.signal });
+      const sending = {
+        framing: chatFraming,
+        look: () => mill.get(turn.runId),
+        headers: { 'x-execution-id': turn.executionId, 'x-run-id': turn.runId },
+      };
+      await sendStream(lines, sending, reply, services);
+    },
+  );
 }
 
 /** With a body the turn is submitted, unless it was before; without one it has to be there. */

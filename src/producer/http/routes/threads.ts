@@ -4,12 +4,10 @@ import { publicId } from '../../../shared/base/ids.ts';
 import { threadView, threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { threadChanges, type ThreadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
-import { errorBody, threadIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, threadIdParam, wholeNumberParam } from '../openapi.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread-event.ts';
 import { Readable } from 'node:stream';
-
-const errors = { '4xx': errorBody, '5xx': errorBody };
 
 const listSchema = {
   summary: 'List threads, last changed first',
@@ -64,70 +62,6 @@ const purgeSchema = {
   },
 };
 
-/** `GET /v1/threads`. */
-export function listThreadsRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/threads',
-    schema: listSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, query: { agent, cursor, limit } }) => {
-      const page = await mill.threads.list(defined({ agent, cursor, limit }));
-      return { ...page, threads: [...page.threads] };
-    },
-  });
-}
-
-/** `GET /v1/threads/:id`. */
-export function getThreadRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/threads/:id',
-    schema: getSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params }) => await mill.threads.get(params.id),
-  });
-}
-
-/** `PATCH /v1/threads/:id`. */
-export function updateThreadRoute(app: App): void {
-  app.route({
-    method: 'PATCH',
-    url: '/v1/threads/:id',
-    schema: updateSchema,
-    config: { access: 'write' },
-    handler: async ({ mill, params, body }) => await mill.threads.update(params.id, body as ThreadChanges),
-  });
-}
-
-/** `DELETE /v1/threads/:id`. */
-export function deleteThreadRoute(app: App): void {
-  app.route({
-    method: 'DELETE',
-    url: '/v1/threads/:id',
-    schema: deleteSchema,
-    config: { access: 'write' },
-    handler: async ({ mill, params }) => {
-      await mill.threads.delete(params.id);
-      return { threadId: params.id, deleted: true as const };
-    },
-  });
-}
-
-/** `DELETE /v1/threads`. */
-export function purgeThreadsRoute(app: App): void {
-  app.route({
-    method: 'DELETE',
-    url: '/v1/threads',
-    schema: purgeSchema,
-    config: { access: 'admin' },
-    handler: async ({ mill, query: { cursor } }) => {
-      const purged = await mill.threads.purge(cursor === undefined ? {} : { cursor });
-      return { ...purged, kept: [...purged.kept] };
-    },
-  });
-}
-
 const seq = wholeNumberParam(0, Number.MAX_SAFE_INTEGER);
 
 const threadMessagesSchema = {
@@ -145,24 +79,9 @@ const threadMessagesSchema = {
   }),
   response: {
     200: z.object({ messages: z.array(threadItem), next: z.int().optional() }),
-    '4xx': errorBody,
-    '5xx': errorBody,
+    ...errors,
   },
 };
-
-/** `GET /v1/threads/:id/messages`. */
-export function threadMessagesRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/threads/:id/messages',
-    schema: threadMessagesSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params, query: { after, before, limit, order } }) => {
-      const page = await mill.threads.messages(params.id, defined({ after, before, limit, order }));
-      return { ...page, messages: [...page.messages] };
-    },
-  });
-}
 
 const threadEventsSchema = {
   summary: 'Read the events of a thread',
@@ -174,23 +93,8 @@ const threadEventsSchema = {
     after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Only events with a higher number.'),
     limit: wholeNumberParam(1, maxThreadEvents).optional().describe('Default 100.'),
   }),
-  response: { '4xx': errorBody, '5xx': errorBody },
+  response: { ...errors },
 };
-
-/** `GET /v1/threads/:id/events`. */
-export function threadEventsRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/threads/:id/events',
-    schema: threadEventsSchema,
-    config: { access: 'read' },
-    handler: async ({ mill, params, query: { after, limit } }, reply) => {
-      const { events } = await mill.threads.events(params.id, defined({ after, limit }));
-      const lines = events.map((event) => `${jsonText(event)}\n`).join('');
-      return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
-    },
-  });
-}
 
 const exportThreadSchema = {
   summary: 'Export a thread',
@@ -198,17 +102,62 @@ const exportThreadSchema = {
     'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. A handoff has the descriptor of its filter, and with the other lines what is needed to rebuild what crossed. What the running run has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
   produces: ['application/x-ndjson'],
   params: threadIdParam,
-  response: { '4xx': errorBody, '5xx': errorBody },
+  response: { ...errors },
 };
 
-/** `GET /v1/threads/:id/export`. Errors that are known before the first line are JSON with their status. */
-export function exportThreadRoute(app: App): void {
-  app.route({
-    method: 'GET',
-    url: '/v1/threads/:id/export',
-    schema: exportThreadSchema,
-    config: { access: 'read', waits: true },
-    handler: async ({ mill, params }, reply) => {
+export function threadRoutes(app: App): void {
+  app.get(
+    '/v1/threads',
+    { schema: listSchema, config: { access: 'read' } },
+    async ({ mill, query: { agent, cursor, limit } }) => {
+      const page = await mill.threads.list(defined({ agent, cursor, limit }));
+      return { ...page, threads: [...page.threads] };
+    },
+  );
+  app.get(
+    '/v1/threads/:id',
+    { schema: getSchema, config: { access: 'read' } },
+    async ({ mill, params }) => await mill.threads.get(params.id),
+  );
+  app.patch(
+    '/v1/threads/:id',
+    { schema: updateSchema, config: { access: 'write' } },
+    async ({ mill, params, body }) => await mill.threads.update(params.id, body as ThreadChanges),
+  );
+  app.delete('/v1/threads/:id', { schema: deleteSchema, config: { access: 'write' } }, async ({ mill, params }) => {
+    await mill.threads.delete(params.id);
+    return { threadId: params.id, deleted: true as const };
+  });
+  app.delete(
+    '/v1/threads',
+    { schema: purgeSchema, config: { access: 'admin' } },
+    async ({ mill, query: { cursor } }) => {
+      const purged = await mill.threads.purge(cursor === undefined ? {} : { cursor });
+      return { ...purged, kept: [...purged.kept] };
+    },
+  );
+  app.get(
+    '/v1/threads/:id/messages',
+    { schema: threadMessagesSchema, config: { access: 'read' } },
+    async ({ mill, params, query: { after, before, limit, order } }) => {
+      const page = await mill.threads.messages(params.id, defined({ after, before, limit, order }));
+      return { ...page, messages: [...page.messages] };
+    },
+  );
+  app.get(
+    '/v1/threads/:id/events',
+    { schema: threadEventsSchema, config: { access: 'read' } },
+    async ({ mill, params, query: { after, limit } }, reply) => {
+      const { events } = await mill.threads.events(params.id, defined({ after, limit }));
+      const lines = events.map((event) => `${jsonText(event)}\n`).join('');
+      return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
+    },
+  );
+  // Errors that are known before the first line are JSON with their status.
+  app.get(
+    '/v1/threads/:id/export',
+    { schema: exportThreadSchema, config: { access: 'read', waits: true } },
+    async ({ mill, params }, reply) => {
       const lines = mill.threads.export(params.id);
       const first = await lines.next();
       const written = async function* () {
@@ -217,5 +166,5 @@ export function exportThreadRoute(app: App): void {
       const body = Readable.from(written(), { objectMode: false });
       return await reply.type('application/x-ndjson; charset=utf-8').send(body as never);
     },
-  });
+  );
 }
