@@ -3,7 +3,7 @@
 
 import {
   createAgent,
-  createMemoryLedgerRows,
+  createInMemoryLedgerRows,
   defineAgent,
   RunLedger,
   runAgentTask,
@@ -15,7 +15,7 @@ const agent = createAgent(
   defineAgent({ id: 'writer', model: 'gpt-5.2-mini', instructions: 'You write one sentence.' }),
 );
 // In a program that lasts, `put` and `get` over a table.
-const rows = createMemoryLedgerRows();
+const rows = createInMemoryLedgerRows();
 
 // One run, counted from its events.
 const ledger = new RunLedger({ id: 'run-1' });

@@ -90,7 +90,7 @@ export {
 } from './agents/adapter.ts';
 export type { TaskHost } from './orchestration/task/host.ts';
 export {
-  createMemoryLedgerRows,
+  createInMemoryLedgerRows,
   RunLedger,
   type LedgerRows,
   type RunLedgerOptions,

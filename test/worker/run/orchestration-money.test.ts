@@ -5,7 +5,7 @@ import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { defineTaskAdapter, type TaskAdapter, type TaskContext } from '../../../src/worker/agents/adapter.ts';
-import { createMemoryLedgerRows } from '../../../src/worker/orchestration/task/ledger.ts';
+import { createInMemoryLedgerRows } from '../../../src/worker/orchestration/task/ledger.ts';
 import { runAgentTask } from '../../../src/worker/orchestration/task/run-task.ts';
 import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 import { batch } from '../../contract/ledger-world.ts';
@@ -224,7 +224,7 @@ test.each([
   Object.assign((await jobs.load(runId))?.request.taskRun?.limits ?? {}, limits);
   await jobs.deliver(runId);
   const record = await jobs.load(runId);
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   const task = { id: runId, input: bill as unknown as null };
   await runAgentTask(shop, { task, budget: { maxSteps: 9, ...limits }, ledger: { rows } });
   const row = await rows.get(runId);

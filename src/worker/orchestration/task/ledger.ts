@@ -10,7 +10,7 @@ export interface LedgerRows {
 }
 
 /** Rows in this process, for tests and small callers. Nothing is ever dropped. */
-export function createMemoryLedgerRows(): LedgerRows & { all(): readonly LedgerRow[] } {
+export function createInMemoryLedgerRows(): LedgerRows & { all(): readonly LedgerRow[] } {
   const rows = new Map<string, LedgerRow>();
   return {
     async put(row) {

@@ -4,7 +4,7 @@ import { ledgerRow } from '../../../../src/shared/contract/orchestration/task.ts
 import { createAgentWith } from '../../../../src/worker/local/create-agent.ts';
 import { createScriptedProvider, scripted } from '../../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../../src/worker/agents/define-agent.ts';
-import { createMemoryLedgerRows, RunLedger } from '../../../../src/worker/orchestration/task/ledger.ts';
+import { createInMemoryLedgerRows, RunLedger } from '../../../../src/worker/orchestration/task/ledger.ts';
 import { runAgentTask } from '../../../../src/worker/orchestration/task/run-task.ts';
 import { counting, ended, hostWorld, replaying, type Add } from './task-world.ts';
 
@@ -35,7 +35,7 @@ function emittedCost(events: readonly EventBody[]): number {
 }
 
 test('the row of a task is the sum of what its events cost, wherever it was spent', async () => {
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   const world = hostWorld();
   const { adapter } = counting({
     validate: ({ state, charge }) => {
@@ -63,7 +63,7 @@ test('the row of a task is the sum of what its events cost, wherever it was spen
 });
 
 test('a task that is repeated costs what it cost, and its row is kept once', async () => {
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   const journal = new Map();
   const paying = () =>
     counting({
@@ -146,7 +146,7 @@ test.each<[string, object, string]>([
   ['aborted', { task, signal: AbortSignal.abort() }, 'cancelled'],
   ['failed', { task, budget: { maxSteps: 1 } }, 'failed'],
 ])('a task that ends as %s is a row that is %s', async (status, options, row) => {
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   const outcome = await runAgentTask(counting().adapter, {
     ...(options as { task: { id: string } }),
     ledger: { rows },
@@ -166,7 +166,7 @@ test('a store of rows that fails is reported to the caller, after the end of the
 test('a ledger ends once: the same end again changes nothing, another one is refused', async () => {
   const clock = { nowMs: 1_000 };
   const ledger = new RunLedger({ id: 'run-1', now: () => clock.nowMs });
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   ledger.observe(cost(40));
   await expect(ledger.save(rows)).rejects.toMatchObject({ code: 'validation' });
   clock.nowMs += 500;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Json } from '../../../../src/shared/base/json-value.ts';
 import { taskState, type TaskOutcome, type TaskState } from '../../../../src/shared/contract/orchestration/task.ts';
 import { defineTaskAdapter, type AgentAdapter } from '../../../../src/worker/agents/adapter.ts';
-import { createMemoryLedgerRows } from '../../../../src/worker/orchestration/task/ledger.ts';
+import { createInMemoryLedgerRows } from '../../../../src/worker/orchestration/task/ledger.ts';
 import {
   resumeAgentTask,
   resumeAgentTaskStream,
@@ -117,7 +117,7 @@ test('a task that goes on can be repeated like any other', async () => {
 });
 
 test('one ledger row has the costs from before and after the question', async () => {
-  const rows = createMemoryLedgerRows();
+  const rows = createInMemoryLedgerRows();
   const paid = { getActionCostUsd: () => 0.01 };
   const ledger = { rows, id: 'row-1' };
   const saved = stateOf(await runAgentTask(asking(paid).adapter, { task, ledger }));
