@@ -29,10 +29,10 @@ export async function afterEnd(
  */
 async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'children' | 'threads'>): Promise<void> {
   const { runId, tenant, request, queue, inboxRead = [] } = record;
-  const said = await ports.inbox.read(runId);
-  if (said.length === 0) return;
+  const messages = await ports.inbox.read(runId);
+  if (messages.length === 0) return;
   const { agent, thread = '', sessionId, budget, limits, metadata } = request;
-  const followUps = said
+  const followUps = messages
     .filter(({ id }) => !inboxRead.includes(id))
     .map(({ id, text }): NewRun => {
       const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
@@ -45,6 +45,6 @@ async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'c
   await ports.children.start(followUps);
   await ports.inbox.drop(
     runId,
-    said.map(({ id }) => id),
+    messages.map(({ id }) => id),
   );
 }

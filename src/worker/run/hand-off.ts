@@ -24,7 +24,7 @@ export async function handOff(
   { agents }: Pick<RunDeps, 'agents'>,
 ): Promise<OpenRun> {
   const target = agents.get(to);
-  if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand over to`);
+  if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand off to`);
   const { assignment } = run;
   const from = assignment.agent?.definition.id ?? run.record.request.agent;
   const filter = boundary(filterTo(to, assignment.agent));

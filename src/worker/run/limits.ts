@@ -58,7 +58,7 @@ export function boundsOf(definition: Given, request: Pick<Asked, 'raise'>) {
     smaller(definition.limits[field], asked, mayRaise(field));
 }
 
-/** How often models are tried for a node: as it says, and no more often than for its agent. Without either, once. */
+/** How often models are tried for a node: as it asks, and no more often than for its agent. Without either, once. */
 export function effectiveRetry(
   definition: Pick<Given, 'retry' | 'callersMayRaise'>,
   { retry, raise }: Pick<NodeConfig, 'retry'> & Pick<Asked, 'raise'>,

@@ -10,7 +10,7 @@ import type { RunDeps, OpenRun } from './open-run.ts';
 import { errorInfoOf } from './settle.ts';
 
 /**
- * Runs the turn of a node, and retries it as its policy says: from where it failed, with a fresh chain of models. What was
+ * Runs the turn of a node, and retries it by its policy: from where it failed, with a fresh chain of models. What was
  * finished stays finished. A node without a policy has no retries. A wait longer than `deps.maxInlineWaitMs` is a suspension.
  */
 export async function withNodeRetries(
@@ -38,7 +38,7 @@ export async function withNodeRetries(
   }
 }
 
-/** The wait before a retry: here when it is short, else as a suspension. A stop ends it; the turn then says how. */
+/** The wait before a retry: here when it is short, else as a suspension. A stop ends it; the turn then ends the run. */
 async function untilRetry(
   { signals: { signal } }: OpenRun,
   id: string,

@@ -91,7 +91,7 @@ export async function takeThread(
   const lock: ThreadLock = { tenant, threadId, runId, fence };
   const at = new Date(clock.now()).toISOString();
   const question: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
-  await written(threads.append(lock, `${runId}:said`, [question]));
+  await written(threads.append(lock, `${runId}:input`, [question]));
   const context = await threads.context(tenant, threadId, runId);
   const { messages: past, numbers, logged } = pastOf(context, runId);
   const began = context.lastNumber;

@@ -273,7 +273,7 @@ function progressOf(
   activity: Activity | undefined,
 ): RecordPatch {
   // The answer that needs a repair was kept for this write.
-  const answered = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
+  const response = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
   const isSteered = entries.some(({ t }) => t === 'steered');
-  return defined({ steps: answered?.step, inboxRead: isSteered ? [...read] : undefined, activity });
+  return defined({ steps: response?.step, inboxRead: isSteered ? [...read] : undefined, activity });
 }

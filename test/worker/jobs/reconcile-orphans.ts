@@ -19,7 +19,7 @@ export function orphanTests(name: string, url: () => string | undefined): void {
     const world = await makeWorld({ through: (redis) => passing.through(redis), ...(at !== undefined && { url: at }) });
     const { redis, keys, cluster } = world;
     const creating = new Steps();
-    const place = runKeySpace(creating.through(redis), keys, cluster);
+    const keySpace = runKeySpace(creating.through(redis), keys, cluster);
 
     /** The creation sends so many commands, then the pass so many, then each the rest. Answers the lists that lack the run. */
     const missingAfter = async (first: number, between: number): Promise<readonly string[]> => {
@@ -29,7 +29,7 @@ export function orphanTests(name: string, url: () => string | undefined): void {
       const run = newRun(request, { tenant, requestId: undefined }, newNonce());
       const { runId } = run;
       for (const list of [keys.open, keys.checks, keys.deadlines]) await redis.zadd(list, 1, runId);
-      const created = createRuns([run], tenant, place);
+      const created = createRuns([run], tenant, keySpace);
       await Promise.race([created, creating.send(first)]);
       const passed = world.pass();
       await Promise.race([passed, passing.send(between)]);

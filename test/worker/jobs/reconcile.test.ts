@@ -298,8 +298,8 @@ test('a run whose wait ends is looked at soon after, in case its job is lost', a
   await world.pass();
   expect(Number(await redis.zscore(keys.checks, runId))).toBeGreaterThan(Date.now() + 3_600_000);
   const entry = { v: 1, t: 'decided', at: new Date().toISOString() } as const;
-  const place = runKeySpace(redis, keys);
-  await resumeRun(place, runId, { summary: 'x', entry, atMs: Date.now() });
+  const keySpace = runKeySpace(redis, keys);
+  await resumeRun(keySpace, runId, { summary: 'x', entry, atMs: Date.now() });
   expect(Number(await redis.zscore(keys.checks, runId))).toBeLessThan(Date.now() + 20_000);
 });
 

@@ -60,10 +60,10 @@ test('a worker that paused after the end of a run leaves the lock to the worker 
   const { jobs, threads, runId, next, woken, again, entries } = await makeWorld();
   const [ended, slept] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const releaseToNext = threads.releaseToNext.bind(threads);
-  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...place) => {
+  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...args) => {
     ended.resolve();
     await slept.promise;
-    return await releaseToNext(...place);
+    return await releaseToNext(...args);
   });
   const first = jobs.deliver(runId);
   await ended.promise;

@@ -31,10 +31,10 @@ test('a worker that stood still after its claim takes nothing from the one that 
   const acquire = threads.acquire.bind(threads);
   const releaseToNext = threads.releaseToNext.bind(threads);
   const [written, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...place) => {
+  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...args) => {
     written.resolve();
     await taken.promise;
-    return await releaseToNext(...place);
+    return await releaseToNext(...args);
   });
   let next: Promise<unknown> | undefined;
   vi.spyOn(threads, 'acquire').mockImplementationOnce(async (claim) => {
