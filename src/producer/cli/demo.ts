@@ -139,7 +139,7 @@ async function streamOne(cli: Cli, mill: Millrace, say: (text: string) => void):
   return await watchRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
 }
 
-/** What a set of runs came to, as text and as the number that decides over the exit code. */
+/** The totals of a set of runs, as text, and the number that decides the exit code. */
 async function sumUp(
   mill: Pick<Millrace, 'get'>,
   runIds: readonly string[],

@@ -13,7 +13,7 @@ import type { WriteStream } from 'node:tty';
 const headFields: ReadonlySet<string> = new Set(['level', 'time', 'service', 'pid', 'msg']);
 const maxFact = 160;
 
-/** A Ctrl-C must not take 25 seconds; what still runs then is handed over and goes on at the next start. */
+/** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
 const devGraceMs = 5_000;
 
 export const addDev: AddCommand = (program, act) => {

@@ -80,7 +80,7 @@ export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCod
   return code;
 }
 
-/** Redis knows no keys: who reaches it may act for every tenant. */
+/** Redis checks no API keys: a user with access to it may act for every tenant. */
 function offerTenant(command: Command): void {
   if (command.commands.length === 0) command.option('--tenant <name>', 'whose data it is about (default: default)');
   for (const part of command.commands) offerTenant(part);

@@ -227,7 +227,7 @@ async function threadEvents(cli: Cli, threadId: string, options: ThreadEventsOpt
   }
 }
 
-/** A Redis that is away comes back; what there is then is shown. */
+/** While Redis is away there is nothing to show; the next look tries again. */
 function unlessAway(error: unknown): void {
   if (!(error instanceof RunError && error.code === 'queue_unavailable')) throw error;
 }

@@ -18,7 +18,7 @@ export class RedisWatch {
     this.#stop = stop;
   }
 
-  /** Something is wrong with a connection: looks whether Redis is away, until it is there. Returns at once. */
+  /** Call it after a connection error: checks in the background whether Redis is away, until it is there. */
   suspect(): void {
     if (!this.#isLooking) void this.#look();
   }
@@ -44,7 +44,7 @@ export class RedisWatch {
     try {
       await this.again(this.#probe);
     } catch {
-      // Whatever else is wrong shows where it matters.
+      // Any other error shows in the command that meets it.
     }
     this.#isLooking = false;
   }

@@ -13,7 +13,7 @@ import { exitCodeFor, exitCodes, type ExitCode, thisPerson } from '../cli.ts';
 import { adviseIfIdle, wentWell } from '../show/watch-run.ts';
 import type { RedisWatch } from './redis-watch.ts';
 
-/** A worker that dies after a run has ended, and before it makes the next one, leaves that to another. */
+/** When the worker dies after the end of a run and before it creates the next one, another worker creates it. */
 const followUpMs = 60_000;
 const lookMs = 100;
 
@@ -35,7 +35,7 @@ export interface TalkOptions {
   readonly onRun: () => void;
   /** It may be the turn of the user or the agent now. */
   readonly onChange: () => void;
-  /** Ends all that goes on here. The runs go on. */
+  /** Stops the conversation, not its runs. */
   readonly stop: AbortSignal;
 }
 
@@ -51,7 +51,7 @@ export class Talk {
   readonly #waits: RunWaits = new Map();
   #current: string | undefined;
   #news = Promise.withResolvers<void>();
-  /** What came of the last message. */
+  /** The exit code that belongs to the last message. */
   outcome: ExitCode = exitCodes.ok;
   thread: string;
 
@@ -114,7 +114,7 @@ export class Talk {
     await watch.again(() => mill.threads.update(this.thread, { title }));
   }
 
-  /** Goes on on a new thread, and answers its id. */
+  /** Begins a new thread and answers its id. */
   begin(): string {
     this.thread = newThreadId();
     return this.thread;

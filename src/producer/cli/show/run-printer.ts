@@ -44,7 +44,7 @@ export class RunPrinter {
     this.#midLine = !shown.endsWith('\n');
   }
 
-  /** What is out cannot be taken back, not from a pipe either: so it is marked in place. */
+  /** Printed text cannot be removed, not from a pipe either: it is marked as discarded. */
   #discard(reason: string): void {
     if (!this.#stepHasText) return;
     this.#stepHasText = false;
@@ -71,7 +71,7 @@ export class RunPrinter {
 const maxArgs = 160;
 const maxText = 240;
 
-/** What a person wants to know of an event in one line; events that are not here are left out of pretty output. */
+/** An event as one line for a person; events that are not here are left out of pretty output. */
 const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'run.queued': () => 'queued',
   'run.started': ({ resumed, attempt, model }) => {

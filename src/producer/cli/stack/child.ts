@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 const readyMessage = z.object({ type: z.literal('ready') });
 
 const startTimeoutMs = 60_000;
-/** What a process may take to end beyond the grace it was given. */
+/** Time that a process may take to end after its grace. */
 const killAfterMs = 6_000;
 /** Lines kept to explain a start that failed. */
 const keptLines = 30;
@@ -20,7 +20,7 @@ const keptLines = 30;
 export interface ChildOptions {
   readonly role: Role;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Longest time that the process takes to leave, as its own configuration says. */
+  /** Longest time that the process takes to stop, by its own configuration. */
   readonly graceMs: number;
   /** Every line that the process writes. */
   readonly onLine: (line: string) => void;
@@ -28,7 +28,7 @@ export interface ChildOptions {
 
 /**
  * Starts a role as a process of its own and resolves when it serves. It ends with this process, however that ends: the
- * entries leave when their IPC channel closes. Rejects with `invalid_config`, and the last lines of the process, when it ends
+ * entries exit when their IPC channel closes. Rejects with `invalid_config`, and the last lines of the process, when it ends
  * instead of serving.
  */
 export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<StackPart> {
