@@ -1,13 +1,13 @@
 import { describe } from 'vitest';
 import { silentLog } from '../../src/shared/base/log.ts';
 import type { BudgetView } from '../../src/shared/contract/money.ts';
-import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-admission.ts';
+import { InMemoryLedger } from '../../src/worker/local/stores/in-memory-admission.ts';
 import { ledgerRuns } from './ledger-runs.ts';
 import { someAccounts, ask } from './ledger-world.ts';
 
 describe('the in-memory form as the ledger of runs', () => {
   ledgerRuns(async () => {
-    const ledger = inMemoryLedger(silentLog);
+    const ledger = new InMemoryLedger(silentLog);
     return {
       ledger,
       /** By a refusal, which has the figures of the account. */

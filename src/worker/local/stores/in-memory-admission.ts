@@ -1,7 +1,7 @@
 import type { Log } from '../../../shared/base/log.ts';
 import type { OnExceed } from '../../../shared/contract/money.ts';
 import { dearerThanReserved, type AccountState, type Accounts } from '../../../shared/state/money/accounts.ts';
-import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts';
+import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../../shared/state/money/ledger.ts';
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
@@ -44,107 +44,106 @@ interface Limit {
  * The money of the runs of one process: a counter for each run, against its own cap and the caps of its parents. Batches
  * and tenants have no accounts here, costs are not counted by day, and no run waits in a queue for money.
  */
-export function inMemoryLedger(log: Log): Ledger {
-  const byRun = new Map<string, Account>();
+export class InMemoryLedger implements Ledger {
+  readonly #log: Log;
+  readonly #byRun = new Map<string, Account>();
 
-  function accountOf(runId: string): Account {
-    const known = byRun.get(runId);
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  isCapped({ run, payers = [] }: Accounts): boolean {
+    return run !== undefined || payers.length > 0;
+  }
+
+  async reserve({ accounts, id, provider, model, wanted, least, force }: ReserveRequest): Promise<Reservation> {
+    const limits = this.#limitsOf(accounts);
+    const { account: own } = limits[0] as Limit;
+    if (own.spent === 0 && own.reserved === 0) own.spent = accounts.run?.spentMicrocents ?? 0;
+    let amount = own.reservations.get(id)?.given;
+    if (amount === undefined) {
+      const margin = Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
+      const refusal = force ? undefined : refuse(limits, Math.min(least, wanted) + margin);
+      if (refusal) return refusal;
+      amount = force
+        ? wanted
+        : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
+      const reserved = amount + margin;
+      own.reservations.set(id, { state: 'open', reserved, given: amount, unconfirmed: 0 });
+      book(limits, reserved, 0);
+    }
+    return { kind: 'reserved', amount, warnings: warningsOf(limits, own, id) };
+  }
+
+  async settle(settlement: Settlement): Promise<readonly string[]> {
+    const { accounts, id, provider, model, costMicrocents: cost, expectedMicrocents } = settlement;
+    if (!this.isCapped(accounts)) return [];
+    const limits = this.#limitsOf(accounts);
+    const { reservations } = this.#accountOf(accounts.runId);
+    const { state, reserved, given, unconfirmed } = reservations.get(id) ?? neverReserved;
+    if (state === 'settled') return [];
+    const guess = settlement.unconfirmed ? Math.max(0, Math.max(reserved, unconfirmed) - cost) : 0;
+    reservations.set(id, { state: 'settled', reserved: 0, given, unconfirmed: 0 });
+    book(limits, -reserved, cost + guess - unconfirmed);
+    const overMicrocents = cost - Math.min(given, expectedMicrocents ?? given);
+    const name = `${provider}/${model}`;
+    const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
+    if (state !== 'open' || learning.length === 0) return [];
+    for (const { account } of learning) account.excess.set(name, overMicrocents);
+    this.#log.warn({ provider, model, overMicrocents }, dearerThanReserved);
+    return [];
+  }
+
+  async release(accounts: Accounts, id: string): Promise<readonly string[]> {
+    const { reservations } = this.#accountOf(accounts.runId);
+    const known = reservations.get(id);
+    if (known?.state !== 'open') return [];
+    reservations.set(id, { ...known, state: 'settled', reserved: 0 });
+    book(this.#limitsOf(accounts), -known.reserved, 0);
+    return [];
+  }
+
+  async writeOff(accounts: Accounts): Promise<readonly string[]> {
+    const { reservations } = this.#accountOf(accounts.runId);
+    for (const [id, { state, reserved, given }] of reservations) {
+      if (state !== 'open') continue;
+      reservations.set(id, { state: 'written_off', reserved: 0, given, unconfirmed: reserved });
+      book(this.#limitsOf(accounts), -reserved, reserved);
+    }
+    return [];
+  }
+
+  /** A run of one process waits for money where it is; what is used up never comes back. */
+  async await(): Promise<boolean> {
+    return false;
+  }
+
+  async dispatch(): Promise<readonly string[]> {
+    return [];
+  }
+
+  #accountOf(runId: string): Account {
+    const known = this.#byRun.get(runId);
     const empty = { spent: 0, reserved: 0, excess: new Map(), reservations: new Map(), warned: new Map() };
     const account: Account = known ?? empty;
-    byRun.delete(runId);
-    byRun.set(runId, account);
-    if (!known && byRun.size > mostRuns) {
-      const unused = [...byRun].find(([, { reserved }]) => reserved === 0);
-      if (unused) byRun.delete(unused[0]);
-    }
+    this.#byRun.delete(runId);
+    this.#byRun.set(runId, account);
+    const unused = !known && this.#byRun.size > mostRuns && [...this.#byRun].find(([, { reserved }]) => reserved === 0);
+    if (unused) this.#byRun.delete(unused[0]);
     return account;
   }
 
-  function limitsOf({ runId, run, payers = [] }: Accounts): readonly Limit[] {
+  #limitsOf({ runId, run, payers = [] }: Accounts): readonly Limit[] {
     const own = { runId, capMicrocents: run?.capMicrocents ?? Infinity, onExceed: run?.onExceed ?? 'fail' };
-    return [own, ...payers].map((limit) => ({ ...limit, account: accountOf(limit.runId) }));
+    return [own, ...payers].map((limit) => ({ ...limit, account: this.#accountOf(limit.runId) }));
   }
+}
 
-  function book(limits: readonly Limit[], reserved: number, spent: number): void {
-    for (const { account } of limits) {
-      account.reserved += reserved;
-      account.spent += spent;
-    }
+function book(limits: readonly Limit[], reserved: number, spent: number): void {
+  for (const { account } of limits) {
+    account.reserved += reserved;
+    account.spent += spent;
   }
-
-  const ledger: Ledger = {
-    isCapped: ({ run, payers = [] }) => run !== undefined || payers.length > 0,
-
-    async reserve({ accounts, id, provider, model, wanted, least, force }): Promise<Reservation> {
-      const limits = limitsOf(accounts);
-      const { account: own } = limits[0] as Limit;
-      if (own.spent === 0 && own.reserved === 0) own.spent = accounts.run?.spentMicrocents ?? 0;
-      let amount = own.reservations.get(id)?.given;
-      if (amount === undefined) {
-        const margin = Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
-        const refusal = force ? undefined : refuse(limits, Math.min(least, wanted) + margin);
-        if (refusal) return refusal;
-        amount = force
-          ? wanted
-          : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
-        const reserved = amount + margin;
-        own.reservations.set(id, { state: 'open', reserved, given: amount, unconfirmed: 0 });
-        book(limits, reserved, 0);
-      }
-      return { kind: 'reserved', amount, warnings: warningsOf(limits, own, id) };
-    },
-
-    async settle({
-      accounts,
-      id,
-      provider,
-      model,
-      costMicrocents: cost,
-      expectedMicrocents,
-      unconfirmed: isUnconfirmed,
-    }) {
-      if (!ledger.isCapped(accounts)) return [];
-      const limits = limitsOf(accounts);
-      const { reservations } = accountOf(accounts.runId);
-      const { state, reserved, given, unconfirmed } = reservations.get(id) ?? neverReserved;
-      if (state === 'settled') return [];
-      const guess = isUnconfirmed ? Math.max(0, Math.max(reserved, unconfirmed) - cost) : 0;
-      reservations.set(id, { state: 'settled', reserved: 0, given, unconfirmed: 0 });
-      book(limits, -reserved, cost + guess - unconfirmed);
-      const overMicrocents = cost - Math.min(given, expectedMicrocents ?? given);
-      const name = `${provider}/${model}`;
-      const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
-      if (state !== 'open' || learning.length === 0) return [];
-      for (const { account } of learning) account.excess.set(name, overMicrocents);
-      log.warn({ provider, model, overMicrocents }, dearerThanReserved);
-      return [];
-    },
-
-    async release(accounts, id) {
-      const { reservations } = accountOf(accounts.runId);
-      const known = reservations.get(id);
-      if (known?.state !== 'open') return [];
-      reservations.set(id, { ...known, state: 'settled', reserved: 0 });
-      book(limitsOf(accounts), -known.reserved, 0);
-      return [];
-    },
-
-    async writeOff(accounts) {
-      const { reservations } = accountOf(accounts.runId);
-      for (const [id, known] of reservations) {
-        if (known.state !== 'open') continue;
-        const { reserved, given } = known;
-        reservations.set(id, { state: 'written_off', reserved: 0, given, unconfirmed: reserved });
-        book(limitsOf(accounts), -reserved, reserved);
-      }
-      return [];
-    },
-
-    /** A run of one process waits for money where it is; what is used up never comes back. */
-    await: async () => false,
-    dispatch: async () => [],
-  };
-  return ledger;
 }
 
 /** A call without a reservation. */

@@ -53,7 +53,8 @@ type Position = Exclude<Entered, { kind: 'left' }>;
 
 /** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, because it remembers which runs have left. */
 export class InMemoryThread {
-  readonly #threadId: string;
+  readonly tenant: string;
+  readonly threadId: string;
   readonly #clock: Clock;
   readonly #left = new Map<string, number>();
   #manifest: ThreadManifest | undefined;
@@ -75,8 +76,9 @@ export class InMemoryThread {
   readonly #claims = new Map<string, number>();
   changedAtMs = 0;
 
-  constructor(threadId: string, clock: Clock) {
-    this.#threadId = threadId;
+  constructor(tenant: string, threadId: string, clock: Clock) {
+    this.tenant = tenant;
+    this.threadId = threadId;
     this.#clock = clock;
   }
 
@@ -120,11 +122,11 @@ export class InMemoryThread {
     return threadContext(this.manifest, summary ? [summary, ...entries] : entries, lastNumber);
   }
 
-  due(tenant: string): DueThread | undefined {
+  due(): DueThread | undefined {
     if (!this.#lockOwner || this.#dueMs > this.#clock.now()) return undefined;
     const { runId, suspended, interrupted } = this.#lockOwner;
     const [next] = this.#queue;
-    const threadId = this.#threadId;
+    const { tenant, threadId } = this;
     return {
       tenant,
       threadId,
@@ -196,7 +198,7 @@ export class InMemoryThread {
   #created(agentId: string): ThreadManifest {
     this.changedAtMs = this.#clock.now();
     const at = new Date(this.changedAtMs).toISOString();
-    return { v: threadVersion, threadId: this.#threadId, agentId, createdAt: at, updatedAt: at };
+    return { v: threadVersion, threadId: this.threadId, agentId, createdAt: at, updatedAt: at };
   }
 
   #give(runId: string, releasedBy?: string): LockOwner {
@@ -254,7 +256,7 @@ export class InMemoryThread {
     this.#lastOp = op;
     const sequenceNumber = (this.#events.at(-1)?.sequenceNumber ?? 0) + 1;
     const timestamp = new Date(this.#clock.now()).toISOString();
-    const threadId = this.#threadId;
+    const threadId = this.threadId;
     this.#events.push({ sequenceNumber, v: threadEventVersion, timestamp, threadId, agentId, runId, ...body });
     if (this.#events.length > maxThreadEvents) this.#events.shift();
   }

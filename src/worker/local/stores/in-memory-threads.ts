@@ -18,129 +18,146 @@ const maxThreads = 1_000;
 
 /** The threads of one process. `wake` is called with the run whose turn it is. */
 export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): ThreadStore {
-  const tenants = new Map<string, Map<string, InMemoryThread>>();
-  const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, InMemoryThread>();
+  const threads = new ThreadMap(clock);
+  return {
+    async enter({ tenant, threadId, runId, agentId, onBusy = 'queue' }) {
+      return threads.open(tenant, threadId).enter(runId, agentId, onBusy);
+    },
+    async acquire({ tenant, threadId, runId, agentId, epoch }) {
+      return threads.open(tenant, threadId).acquire(runId, agentId, epoch);
+    },
+    async append({ tenant, threadId, runId, fence }, op, entries, patch = {}) {
+      return threads.get(tenant, threadId)?.append({ runId, fence }, op, entries, patch) ?? { kind: 'fenced' };
+    },
+    async suspend({ tenant, threadId, runId, fence }) {
+      return threads.get(tenant, threadId)?.suspend({ runId, fence }) ?? 'fenced';
+    },
+    async leave(tenant, threadId, runId, epoch) {
+      return threads.open(tenant, threadId).leave({ runId, epoch });
+    },
+    async releaseToNext(tenant, threadId, leaver) {
+      const next = threads.get(tenant, threadId)?.leave(leaver).next;
+      if (next !== undefined) await wake(next);
+    },
+    async context(tenant, threadId, lockOwner) {
+      return threads.find(tenant, threadId).context(lockOwner);
+    },
+    async get(tenant, threadId) {
+      return threads.find(tenant, threadId).info;
+    },
+    async read(tenant, threadId, { after = 0, before = Infinity, limit, order = 'asc' }) {
+      const within = threads.find(tenant, threadId).entries.filter(({ seq }) => seq > after && seq < before);
+      const ordered = order === 'asc' ? within : within.toReversed();
+      return { entries: ordered.slice(0, limit), more: ordered.length > limit };
+    },
+    list: async (tenant, query) => pageOf(threads.listed(tenant), query),
+    async update(tenant, threadId, patch) {
+      threads.find(tenant, threadId).change(patch);
+    },
+    async emit({ tenant, threadId }, origin, op, body) {
+      threads.get(tenant, threadId)?.emit(origin, op, body);
+    },
+    async events({ tenant, threadId }, { after = 0, limit }) {
+      const newer = threads.find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
+      return { events: newer.slice(0, limit), more: newer.length > limit };
+    },
+    async remove(tenant, threadId) {
+      const thread = threads.find(tenant, threadId);
+      if (thread.runs.length > 0) throw threadInUse(threadId, thread.runs.slice(0, maxNamedRuns));
+      thread.clear();
+    },
+    purge: async (tenant, cursor) => purge(threads.listed(tenant), cursor, clock.now()),
+    async due(limit) {
+      const all = threads.all.flatMap((thread) => thread.due() ?? []);
+      const due = all.toSorted((a, b) => Number(a.dueAt) - Number(b.dueAt));
+      return { threads: due.slice(0, limit), unreachable: [], more: due.length > limit };
+    },
+    async lookAgain(again) {
+      for (const { tenant, threadId, dueAt, nextMs } of again) threads.get(tenant, threadId)?.lookAgain(dueAt, nextMs);
+    },
+  };
+}
 
-  function open(tenant: string, threadId: string): InMemoryThread {
-    const known = threadsOf(tenant).get(threadId);
-    if (known) return known;
-    makeRoom();
-    const thread = new InMemoryThread(threadId, clock);
-    tenants.set(tenant, threadsOf(tenant).set(threadId, thread));
-    return thread;
+/** The threads of all tenants. */
+class ThreadMap {
+  readonly #clock: Clock;
+  readonly #threads = new Map<string, InMemoryThread>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
-  function find(tenant: string, threadId: string): InMemoryThread {
-    const thread = threadsOf(tenant).get(threadId);
+  get all(): InMemoryThread[] {
+    return [...this.#threads.values()];
+  }
+
+  get(tenant: string, threadId: string): InMemoryThread | undefined {
+    return this.#threads.get(nameOf(tenant, threadId));
+  }
+
+  /** Throws `not_found`. */
+  find(tenant: string, threadId: string): InMemoryThread {
+    const thread = this.get(tenant, threadId);
     if (!thread?.exists) throw threadNotFound(threadId);
     return thread;
   }
 
-  function makeRoom(): void {
-    const all = [...tenants.values()].flatMap((threads) =>
-      [...threads].map(([id, thread]) => ({ threads, id, thread })),
-    );
-    if (all.length < maxThreads) return;
-    const idle = all.filter(({ thread }) => thread.runs.length === 0);
-    const oldest = idle.toSorted((a, b) => a.thread.changedAtMs - b.thread.changedAtMs)[0];
-    oldest?.threads.delete(oldest.id);
+  /** The thread, a new one where there is none. */
+  open(tenant: string, threadId: string): InMemoryThread {
+    const known = this.get(tenant, threadId);
+    if (known) return known;
+    const idle = this.#threads.size < maxThreads ? [] : this.all.filter(({ runs }) => runs.length === 0);
+    const oldest = idle.toSorted((a, b) => a.changedAtMs - b.changedAtMs)[0];
+    if (oldest) this.#threads.delete(nameOf(oldest.tenant, oldest.threadId));
+    const thread = new InMemoryThread(tenant, threadId, this.#clock);
+    this.#threads.set(nameOf(tenant, threadId), thread);
+    return thread;
   }
 
-  /** By the time of their last change and then by id, both rising. */
-  function listed(tenant: string): (ListedThread & { readonly thread: InMemoryThread })[] {
-    return [...threadsOf(tenant)]
-      .filter(([, thread]) => thread.exists)
-      .map(([threadId, thread]) => ({ threadId, changedAtMs: thread.changedAtMs, thread }))
-      .sort(compare);
+  /** Those of a tenant that exist, by the time of their last change and then by id, both rising. */
+  listed(tenant: string): InMemoryThread[] {
+    return this.all.filter((thread) => thread.tenant === tenant && thread.exists).sort(compare);
   }
+}
 
+function nameOf(tenant: string, threadId: string): string {
+  return `${tenant}\n${threadId}`;
+}
+
+/** The newest first. */
+function pageOf(
+  all: readonly InMemoryThread[],
+  { cursor, limit, agent }: Parameters<ThreadStore['list']>[1],
+): Awaited<ReturnType<ThreadStore['list']>> {
+  const last = cursor === undefined ? undefined : parseListCursor(cursor);
+  const rest = all
+    .toReversed()
+    .filter((thread) => !last || compare(thread, last) < 0)
+    .filter(({ info }) => agent === undefined || info.agentId === agent);
+  const page = rest.slice(0, limit);
+  const end = page.at(-1);
   return {
-    async enter({ tenant, threadId, runId, agentId, onBusy = 'queue' }) {
-      return open(tenant, threadId).enter(runId, agentId, onBusy);
-    },
-    async acquire({ tenant, threadId, runId, agentId, epoch }) {
-      return open(tenant, threadId).acquire(runId, agentId, epoch);
-    },
-    async append({ tenant, threadId, runId, fence }, op, entries, patch = {}) {
-      const thread = threadsOf(tenant).get(threadId);
-      return thread?.append({ runId, fence }, op, entries, patch) ?? { kind: 'fenced' };
-    },
-    async suspend({ tenant, threadId, runId, fence }) {
-      return threadsOf(tenant).get(threadId)?.suspend({ runId, fence }) ?? 'fenced';
-    },
-    async leave(tenant, threadId, runId, epoch) {
-      return open(tenant, threadId).leave({ runId, epoch });
-    },
-    async releaseToNext(tenant, threadId, endedRun) {
-      const next = threadsOf(tenant).get(threadId)?.leave(endedRun).next;
-      if (next !== undefined) await wake(next);
-    },
-    async context(tenant, threadId, lockOwner) {
-      return find(tenant, threadId).context(lockOwner);
-    },
-    async get(tenant, threadId) {
-      return find(tenant, threadId).info;
-    },
-    async read(tenant, threadId, { after = 0, before = Infinity, limit, order = 'asc' }) {
-      const within = find(tenant, threadId).entries.filter(({ seq }) => seq > after && seq < before);
-      const ordered = order === 'asc' ? within : within.toReversed();
-      return { entries: ordered.slice(0, limit), more: ordered.length > limit };
-    },
-    async list(tenant, { cursor, limit, agent }) {
-      const last = cursor === undefined ? undefined : parseListCursor(cursor);
-      const rest = listed(tenant)
-        .toReversed()
-        .filter((entry) => !last || compare(entry, last) < 0)
-        .filter(({ thread }) => agent === undefined || thread.info.agentId === agent);
-      const page = rest.slice(0, limit);
-      const end = page.at(-1);
-      return {
-        threads: page.map(({ thread }) => thread.info),
-        ...defined({ cursor: end && rest.length > limit ? listCursor(end) : undefined }),
-      };
-    },
-    async update(tenant, threadId, patch) {
-      find(tenant, threadId).change(patch);
-    },
-    async emit({ tenant, threadId }, origin, op, body) {
-      threadsOf(tenant).get(threadId)?.emit(origin, op, body);
-    },
-    async events({ tenant, threadId }, { after = 0, limit }) {
-      const newer = find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
-      return { events: newer.slice(0, limit), more: newer.length > limit };
-    },
-    async remove(tenant, threadId) {
-      const thread = find(tenant, threadId);
-      if (thread.runs.length > 0) throw threadInUse(threadId, thread.runs.slice(0, maxNamedRuns));
-      thread.clear();
-    },
-    async purge(tenant, cursor) {
-      const { untilMs, last } =
-        cursor === undefined ? { untilMs: clock.now(), last: undefined } : parsePurgeCursor(cursor);
-      const rest = listed(tenant).filter(
-        (entry) => entry.changedAtMs <= untilMs && (!last || compare(entry, last) > 0),
-      );
-      const some = rest.slice(0, purgedAtOnce);
-      const kept = some.filter(({ thread }) => thread.runs.length > 0);
-      const idle = some.filter(({ thread }) => thread.runs.length === 0);
-      for (const { thread } of idle) thread.clear();
-      const end = some.at(-1);
-      return {
-        removed: idle.length,
-        kept: kept.map(({ threadId }) => threadId),
-        ...defined({ cursor: end && some.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined }),
-      };
-    },
-    async due(limit) {
-      const due = [...tenants]
-        .flatMap(([tenant, threads]) => [...threads.values()].flatMap((thread) => thread.due(tenant) ?? []))
-        .toSorted((a, b) => Number(a.dueAt) - Number(b.dueAt));
-      return { threads: due.slice(0, limit), unreachable: [], more: due.length > limit };
-    },
-    async lookAgain(again) {
-      for (const { tenant, threadId, dueAt, nextMs } of again)
-        tenants.get(tenant)?.get(threadId)?.lookAgain(dueAt, nextMs);
-    },
+    threads: page.map(({ info }) => info),
+    ...defined({ cursor: end && rest.length > limit ? listCursor(end) : undefined }),
+  };
+}
+
+function purge(
+  all: readonly InMemoryThread[],
+  cursor: string | undefined,
+  nowMs: number,
+): Awaited<ReturnType<ThreadStore['purge']>> {
+  const { untilMs, last } = cursor === undefined ? { untilMs: nowMs, last: undefined } : parsePurgeCursor(cursor);
+  const rest = all.filter((thread) => thread.changedAtMs <= untilMs && (!last || compare(thread, last) > 0));
+  const some = rest.slice(0, purgedAtOnce);
+  const kept = some.filter(({ runs }) => runs.length > 0);
+  const idle = some.filter((thread) => !kept.includes(thread));
+  for (const thread of idle) thread.clear();
+  const end = some.at(-1);
+  return {
+    removed: idle.length,
+    kept: kept.map(({ threadId }) => threadId),
+    ...defined({ cursor: end && some.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined }),
   };
 }
 

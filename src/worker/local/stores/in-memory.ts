@@ -12,7 +12,7 @@ import { createListeners } from '../../../shared/state/listeners.ts';
 import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { inMemoryChildren, inMemoryTimers, inMemoryWaits } from './in-memory-waits.ts';
-import { inMemoryLedger, inMemoryRateLimiter, noBreakers } from './in-memory-admission.ts';
+import { InMemoryLedger, inMemoryRateLimiter, noBreakers } from './in-memory-admission.ts';
 import { inMemoryThreads } from './in-memory-threads.ts';
 import { decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
 import type { SavedRun } from './in-memory-row.ts';
@@ -81,7 +81,7 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
     media: inMemoryMedia(),
     artifacts: inMemoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: inMemoryProgress(clock),
-    ledger: inMemoryLedger(log),
+    ledger: new InMemoryLedger(log),
     rateLimiter: inMemoryRateLimiter(clock),
     breakers: noBreakers,
     control: { onCancel: (listener) => cancelListeners.add(listener) },
