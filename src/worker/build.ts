@@ -80,7 +80,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
   const startedAt = new Date().toISOString();
   await using opening = new AsyncDisposableStack();
   const redis = await openRedis(config, log, opening);
-  const writes = new WriteProbe(redis.place.redis, redis.place.keys);
+  const writes = new WriteProbe(redis.space.redis, redis.space.keys);
   const queues = opening.use(
     new RunQueues(redis.queueing, redis.bullPrefix, (err) => log.debug({ err }, 'queue connection error')),
   );
@@ -93,7 +93,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
     known,
   });
   const stores: WorkerStores = await openStores(redis, storesOptions(options, name, queues, metrics), opening);
-  const supervision = redisSupervision(redis.place);
+  const supervision = redisSupervision(redis.space);
   const parts = { options, name, redis, queues, metrics, stores, supervision };
   const deps: JobDeps = { ...models, ...depsOf(parts, known, opening) };
   const reconciler = reconcilerOf(parts, deps);

@@ -24,7 +24,7 @@ import type { Ports } from './run/ports.ts';
 
 /** The connections of a worker, and where its runs are in Redis. */
 export interface WorkerRedis {
-  readonly place: RunKeySpace;
+  readonly space: RunKeySpace;
   /** For BullMQ. */
   readonly queueing: RedisConnection;
   readonly subscriber: RedisConnection;
@@ -47,8 +47,8 @@ export async function openRedis(config: Config, log: Log, closing: AsyncDisposab
     log.warn({ err, runId }, 'lifecycle events are published later'),
   );
   const { EVENT_LOG_MAX: eventLogMax, EVENT_LOG_TTL_S: eventLogTtlS, RESULT_TTL_S: resultTtlS } = config;
-  const place = { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
-  return { place, queueing, subscriber, bullPrefix: bullPrefix(prefix, cluster) };
+  const space = { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+  return { space, queueing, subscriber, bullPrefix: bullPrefix(prefix, cluster) };
 }
 
 export interface StoresOptions extends Pick<Family, 'addJob' | 'onAccepted' | 'onEnded'> {
@@ -70,25 +70,25 @@ export interface WorkerStores {
 
 /** Everything that the rooms of a worker keep in Redis, or in a place that the configuration names. */
 export async function openStores(
-  { place, subscriber }: WorkerRedis,
+  { space, subscriber }: WorkerRedis,
   { config, log, redactor, tenants, observe, observeLimiter, ...given }: StoresOptions,
   closing: AsyncDisposableStack,
 ): Promise<WorkerStores> {
-  const { redis, keys, cluster } = place;
+  const { redis, keys, cluster } = space;
   const base = { redis, keys, clock: systemClock };
   const artifacts = closing.use(await artifactsFor(config, { ...base, log }));
   const control = closing.use(new RedisControlChannel({ subscriber, channel: keys.control, log }));
   await control.start();
   const threads = { ...base, cluster };
-  const family: Family = { space: place, threads, ...given };
-  const runKeySpace = { ...place, clock: systemClock };
+  const family: Family = { space, threads, ...given };
+  const runKeySpace = { ...space, clock: systemClock };
   const ports: Ports = {
     runs: redisRuns({ ...runKeySpace, log }),
     control,
     media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits(runKeySpace),
     threads: redisThreads(threads, given.addJob),
-    inbox: redisInbox(place),
+    inbox: redisInbox(space),
     deadlines: redisTimers(redis, keys.deadlines),
     children: redisChildren(family),
     ledger: redisLedger({ ...base, log, tenants, costsRetentionDays: config.COSTS_RETENTION_DAYS }),

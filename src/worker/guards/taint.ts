@@ -21,7 +21,7 @@ export function carriesSecret(value: unknown, secrets: readonly string[]): boole
 }
 
 /** Did a secret stand in one of these texts, as a model wrote them? */
-export function heldSecret(value: unknown): boolean {
+export function hadSecret(value: unknown): boolean {
   return carries(value, [withheldMark], 0);
 }
 

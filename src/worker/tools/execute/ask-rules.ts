@@ -27,9 +27,9 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
   try {
     const question = questionOf(ready, batch);
     const verdict = policy.decide(subagentName === undefined ? question : subagentQuestion(question, subagentName));
-    const saysSomething = verdict.action !== 'allow' || verdict.ruleId !== undefined;
+    const isNoted = verdict.action !== 'allow' || verdict.ruleId !== undefined;
     const isRepeat = ready.call.ask !== undefined && verdict.action !== 'deny';
-    return saysSomething && !isRepeat ? publishVerdict(ready, verdict, subagentName, batch) : verdict;
+    return isNoted && !isRepeat ? publishVerdict(ready, verdict, subagentName, batch) : verdict;
   } catch (thrown) {
     return publishVerdict(ready, notAsked(thrown), subagentName, batch);
   }

@@ -2,7 +2,7 @@ import type { ToolOptions } from '../../../shared/contract/agent/agent.ts';
 import { clip } from '../../../shared/base/text.ts';
 import { maxCallIdChars } from '../../../shared/contract/control.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
-import { carriesSecret, heldSecret } from '../../guards/taint.ts';
+import { carriesSecret, hadSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
@@ -103,7 +103,7 @@ function batchOf(
       promoted: host.promoted,
       redactor: host.redactor,
       secrets,
-      carriesSecret: (args) => heldSecret(args) || (secrets !== undefined && carriesSecret(args, secrets.values())),
+      carriesSecret: (args) => hadSecret(args) || (secrets !== undefined && carriesSecret(args, secrets.values())),
     },
     signal: AbortSignal.any([outer, lost.signal]),
     results,

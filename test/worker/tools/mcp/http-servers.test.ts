@@ -341,11 +341,11 @@ test('a header that HTTP does not allow is reported by its name', async () => {
 
 test('one run that is stopped while the connection is made does not take it from another', async () => {
   const gate = Promise.withResolvers<void>();
-  let held: (() => void) | undefined;
+  let waiting: (() => void) | undefined;
   const server = await httpServer((message, response) => {
-    if (message.method !== 'initialize' || held) return undefined;
-    held = () => {
-      response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 'held' });
+    if (message.method !== 'initialize' || waiting) return undefined;
+    waiting = () => {
+      response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 'waiting' });
       const result = {
         protocolVersion: '2025-11-25',
         capabilities: { tools: {} },
@@ -363,6 +363,6 @@ test('one run that is stopped while the connection is made does not take it from
   await gate.promise;
   stop.abort(new Error('cancelled'));
   await expect(one).rejects.toThrow('cancelled');
-  held?.();
-  expect(await call(await two, 'echo')).toBe('held');
+  waiting?.();
+  expect(await call(await two, 'echo')).toBe('waiting');
 });
