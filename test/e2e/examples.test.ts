@@ -180,7 +180,7 @@ test('the thread example goes on with a conversation, and interrupts an answer',
     'third: I see 5 messages.',
     'user> Where are we?',
     'assistant> I see 1 messages.',
-    'user> Tell me everything.',
+    'user> I want to know everything.',
     'assistant> (stopped by user)',
     'user> In short?',
     'assistant> I see 5 messages.',
@@ -193,5 +193,5 @@ test('the example of agents together asks one, hands over to another, and knows 
   expect(output).toMatch(
     /^\[billing has answered\]\nBilling says: .*Invoice 7 is paid\..*\n660 tokens of \S+ and \S+, [1-9]/m,
   );
-  expect(output).toMatch(/^\[desk hands over to shipping\]\nHere is shipping: it arrives tomorrow\.\n440 tokens/m);
+  expect(output).toMatch(/^\[reception hands over to shipping\]\nHere is shipping: it arrives tomorrow\.\n440 tokens/m);
 });
