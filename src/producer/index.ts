@@ -2,14 +2,8 @@
 export { Millrace } from './client/millrace.ts';
 export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './client/accept/orchestration-requests.ts';
 export { RunHandle } from './client/run-handle.ts';
-export type {
-  DialectEventsOptions,
-  EventsOptions,
-  ListQuery,
-  MillraceOptions,
-  ResultOptions,
-  RunFact,
-} from './client/options.ts';
+export type { DialectEventsOptions, EventsOptions, MillraceOptions, ResultOptions, RunFact } from './client/options.ts';
+export type { ListQuery } from './client/list-runs.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
 export type { ChatLine, ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatTurnRequest } from './client/chat/open-turn.ts';

@@ -29,18 +29,12 @@ export type ApprovalKind = z.infer<typeof approvalKind>;
 const approvalsQuery = z.strictObject({
   agent: publicId.optional(),
   kind: approvalKind.optional(),
+  /** From the previous page; absent for the first. */
   cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
   limit: z.int().min(1).max(100).default(50),
 });
-
-export interface ApprovalsQuery {
-  readonly agent?: string;
-  readonly kind?: ApprovalKind;
-  /** From the previous page; absent for the first. */
-  readonly cursor?: string;
-  /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
-  readonly limit?: number;
-}
+export type ApprovalsQuery = Readonly<z.input<typeof approvalsQuery>>;
 
 /** One thing that a run waits for people to decide: all that an inbox shows. */
 export const approvalView = z.object({

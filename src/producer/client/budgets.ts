@@ -32,7 +32,7 @@ const usd = z
   .max(maxMicrocents / 1e8);
 const microcents = z.int().positive().max(maxMicrocents);
 
-/** A cap for a batch. */
+/** A cap for a batch. Give one of the two amounts. */
 export const budgetSettings = z
   .strictObject({
     maxCostUsd: usd.optional(),
@@ -44,24 +44,17 @@ export const budgetSettings = z
     'give maxCostUsd or maxCostMicrocents, one of them',
   );
 
-/** A cap for a batch. Give one of the two amounts. */
-export interface BudgetSettings {
-  readonly maxCostUsd?: number;
-  readonly maxCostMicrocents?: number;
+export interface BudgetSettings extends Readonly<Omit<z.input<typeof budgetSettings>, 'onExceed'>> {
   /** Before a call that could pass the cap: `fail` (the default), `pause` or `warn`. */
   readonly onExceed?: 'fail' | 'pause' | 'pause_for_approval' | 'warn';
 }
 
-/** More money for an account. */
+/** More money for an account. Give one of the two. */
 export const topUpRequest = z
   .strictObject({ usd: usd.optional(), microcents: microcents.optional() })
   .refine((t) => (t.usd === undefined) !== (t.microcents === undefined), 'give usd or microcents, one of them');
 
-/** More money for an account. Give one of the two. */
-export interface TopUpRequest {
-  readonly usd?: number;
-  readonly microcents?: number;
-}
+export type TopUpRequest = Readonly<z.input<typeof topUpRequest>>;
 
 export interface TopUpOptions {
   /** The same key again adds nothing, for as long as the account is kept. */

@@ -6,7 +6,6 @@ import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
-import type { ListQuery } from './options.ts';
 import { invalid } from '../../shared/base/problems.ts';
 
 const batchSize = 100;
@@ -19,10 +18,14 @@ const listQuery = z.strictObject({
   status: runStatus.optional(),
   agent: publicId.optional(),
   thread: publicId.optional(),
+  /** Only children of this run. */
   parent: runIdSchema.optional(),
+  /** From the previous page; absent for the first. */
   cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  /** 1 to 100, default 50. */
   limit: z.int().min(1).max(100).default(50),
 });
+export type ListQuery = Readonly<z.input<typeof listQuery>>;
 type Query = z.output<typeof listQuery>;
 
 /** One run in a tenant's index: a sorted set by creation time. */

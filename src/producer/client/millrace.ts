@@ -21,9 +21,9 @@ import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore } from './client-core.ts';
-import { listRuns } from './list-runs.ts';
+import { listRuns, type ListQuery } from './list-runs.ts';
 import { readMedia, type MediaFile, readProgress, type ProgressEntry } from './artifacts.ts';
-import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+import type { DialectEventsOptions, EventsOptions, MillraceOptions, ResultOptions } from './options.ts';
 import {
   evaluateRequestOf,
   fanOutRequestOf,

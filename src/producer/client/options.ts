@@ -89,18 +89,6 @@ export interface ResultOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface ListQuery {
-  readonly status?: RunStatus;
-  readonly agent?: string;
-  readonly thread?: string;
-  /** Only children of this run. */
-  readonly parent?: string;
-  /** From the previous page; absent for the first. */
-  readonly cursor?: string;
-  /** 1 to 100, default 50. */
-  readonly limit?: number;
-}
-
 /** How the processes reach Millrace that are configured by their environment. */
 export function clientOptions(config: Config): MillraceOptions {
   return defined({

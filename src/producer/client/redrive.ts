@@ -2,7 +2,7 @@ import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
-import { errorCode, RunError, type ErrorCode } from '../../shared/base/errors.ts';
+import { errorCode, RunError } from '../../shared/base/errors.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { listOpen } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
@@ -17,25 +17,19 @@ import { redriveFailed } from '../../shared/state/run/redrive.ts';
 const maxPages = 50;
 
 const redriveRequest = z.strictObject({
-  runId: z.string().optional(),
-  code: errorCode.optional(),
-  limit: z.int().min(1).max(1_000).default(100),
-  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
-});
-
-export interface RedriveRequest {
   /** Just this run. Absent: failed runs, newest first. */
-  readonly runId?: string;
+  runId: z.string().optional(),
   /** Only failures with this code. */
-  readonly code?: ErrorCode;
+  code: errorCode.optional(),
   /** At most this many in one call: 1 to 1,000, default 100. */
-  readonly limit?: number;
+  limit: z.int().min(1).max(1_000).default(100),
   /**
    * Milliseconds from now until each of them has to have ended. Absent: the deadline that it has. One whose deadline has passed
    * needs a new one.
    */
-  readonly deadlineMs?: number;
-}
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
+});
+export type RedriveRequest = Readonly<z.input<typeof redriveRequest>>;
 
 export interface RedriveAnswer {
   /** Runs that are queued again. */

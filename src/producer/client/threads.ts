@@ -19,69 +19,52 @@ import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { safeInput } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
 
-const maxListed = 100;
 /** Messages that one answer shows at most. */
 export const maxMessages = 200;
 const exportedAtOnce = 100;
 
-export interface ThreadsQuery {
+const listQuery = z.strictObject({
   /** Only threads of this agent. */
-  readonly agent?: string;
+  agent: publicId.optional(),
   /** From the previous page; absent for the first. */
-  readonly cursor?: string;
+  cursor: z.string().max(256).optional(),
   /** 1 to 100, default 50. */
-  readonly limit?: number;
-}
+  limit: z.int().min(1).max(100).default(50),
+});
+export type ThreadsQuery = Readonly<z.input<typeof listQuery>>;
 
-/** Which messages of a thread. Their numbers in the log, both excluded. */
-export interface MessagesQuery {
-  readonly after?: number;
-  readonly before?: number;
+const seq = z.int().min(0);
+const messagesQuery = z.strictObject({
+  /** Only messages with a higher number. */
+  after: seq.optional(),
+  /** Only messages with a lower number, and none that are live. */
+  before: seq.optional(),
   /** Messages, 1 to 200, default 100. One may show as several items. */
-  readonly limit?: number;
+  limit: z.int().min(1).max(maxMessages).default(100),
   /** Default `asc`: oldest first. */
-  readonly order?: 'asc' | 'desc';
-}
+  order: z.enum(['asc', 'desc']).default('asc'),
+});
+/** Which messages of a thread, by their numbers in the log. */
+export type MessagesQuery = Readonly<z.input<typeof messagesQuery>>;
 
-/** Which events of a thread. */
-export interface ThreadEventsQuery {
+const eventsQuery = z.strictObject({
   /** Only events with a higher number. */
-  readonly after?: number;
+  after: seq.optional(),
   /** 1 to 1,000, default 100. */
-  readonly limit?: number;
-}
+  limit: z.int().min(1).max(maxThreadEvents).default(100),
+});
+/** Which events of a thread. */
+export type ThreadEventsQuery = Readonly<z.input<typeof eventsQuery>>;
 
-/** Fields of a thread that may be changed; null removes one. */
 export const threadChanges = z
   .strictObject({
+    /** 1 to 200 characters. */
     title: z.string().min(1).max(200).nullable().optional(),
     taskId: publicId.nullable().optional(),
   })
   .refine(({ title, taskId }) => title !== undefined || taskId !== undefined, 'give title or taskId');
-
 /** Fields of a thread that may be changed; null removes one. */
-export interface ThreadChanges {
-  /** 1 to 200 characters. */
-  readonly title?: string | null;
-  readonly taskId?: string | null;
-}
-
-const seq = z.int().min(0);
-const listQuery = z.strictObject({
-  agent: publicId.optional(),
-  cursor: z.string().max(256).optional(),
-  limit: z.int().min(1).max(maxListed).default(50),
-});
-const eventsQuery = z.strictObject({
-  after: seq.optional(),
-  limit: z.int().min(1).max(maxThreadEvents).default(100),
-});
-const messagesQuery = z.strictObject({
-  after: seq.optional(),
-  before: seq.optional(),
-  limit: z.int().min(1).max(maxMessages).default(100),
-  order: z.enum(['asc', 'desc']).default('asc'),
-});
+export type ThreadChanges = Readonly<z.input<typeof threadChanges>>;
 
 /** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
 export class Threads {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ListQuery } from '../../../src/producer/client/options.ts';
+import type { ListQuery } from '../../../src/producer/client/list-runs.ts';
 import type { Millrace } from '../../../src/producer/client/millrace.ts';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { lineage, runRequest } from '../../../src/shared/contract/run.ts';

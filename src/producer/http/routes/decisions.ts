@@ -9,7 +9,7 @@ import { runStatus, isTerminalStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
 import { errors, runIdParam, topUpKey, wholeNumberParam } from '../openapi.ts';
 import { publicId } from '../../../shared/base/ids.ts';
-import { approvalKind, approvalView, type ApprovalsQuery } from '../../client/approvals.ts';
+import { approvalKind, approvalView } from '../../client/approvals.ts';
 
 const decideSchema = {
   summary: 'Decide about a run that waits',
@@ -93,7 +93,7 @@ export function decisionRoutes(app: App): void {
     },
   );
   app.get('/v1/approvals', { schema: approvalsSchema, config: { access: 'read' } }, async ({ mill, query }) => {
-    const { approvals, cursor } = await mill.approvals(query as ApprovalsQuery);
+    const { approvals, cursor } = await mill.approvals(query);
     return { approvals: [...approvals], cursor };
   });
   app.post(

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
-import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../client/budgets.ts';
+import { budgetSettings, topUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errors, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';
@@ -65,7 +65,7 @@ export function moneyRoutes(app: App): void {
   app.put(
     '/v1/budgets/batch/:id',
     { schema: setSchema, config: { access: 'approve' } },
-    async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body as BudgetSettings),
+    async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body),
   );
   app.post(
     '/v1/budgets/:scope/:id/top-ups',
@@ -73,7 +73,7 @@ export function moneyRoutes(app: App): void {
     async ({ mill, params, headers, body }) => {
       const idempotencyKey = headers['idempotency-key'];
       const options = idempotencyKey === undefined ? {} : { idempotencyKey };
-      return await mill.budgets.topUp(params.scope, params.id, body as TopUpRequest, options);
+      return await mill.budgets.topUp(params.scope, params.id, body, options);
     },
   );
   app.get(

@@ -4,7 +4,6 @@ import type { App, Services } from '../app.ts';
 import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
-import type { ListQuery } from '../../client/options.ts';
 import { maxNotesRead } from '../../../shared/contract/progress.ts';
 import { progressEntry } from '../../client/artifacts.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
@@ -81,7 +80,7 @@ export function readRunRoutes(app: App, { openAnswers }: Services): void {
     async ({ mill, params }) => await mill.get(params.id),
   );
   app.get('/v1/runs', { schema: listRunsSchema, config: { access: 'read' } }, async ({ mill, query }) => {
-    const { runs, cursor } = await mill.list(query as ListQuery);
+    const { runs, cursor } = await mill.list(query);
     return { runs: [...runs], cursor };
   });
   // A client that goes away ends the wait; when the process drains, the wait ends early.

@@ -1,8 +1,7 @@
-import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import { publicId } from '../../../shared/base/ids.ts';
 import { threadView, threadItem } from '../../../shared/contract/thread/thread-items.ts';
-import { threadChanges, type ThreadChanges, maxMessages } from '../../client/threads.ts';
+import { threadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errors, threadIdParam, wholeNumberParam } from '../openapi.ts';
 import { jsonText } from '../../../shared/base/json.ts';
@@ -106,14 +105,10 @@ const exportThreadSchema = {
 };
 
 export function threadRoutes(app: App): void {
-  app.get(
-    '/v1/threads',
-    { schema: listSchema, config: { access: 'read' } },
-    async ({ mill, query: { agent, cursor, limit } }) => {
-      const page = await mill.threads.list(defined({ agent, cursor, limit }));
-      return { ...page, threads: [...page.threads] };
-    },
-  );
+  app.get('/v1/threads', { schema: listSchema, config: { access: 'read' } }, async ({ mill, query }) => {
+    const page = await mill.threads.list(query);
+    return { ...page, threads: [...page.threads] };
+  });
   app.get(
     '/v1/threads/:id',
     { schema: getSchema, config: { access: 'read' } },
@@ -122,7 +117,7 @@ export function threadRoutes(app: App): void {
   app.patch(
     '/v1/threads/:id',
     { schema: updateSchema, config: { access: 'write' } },
-    async ({ mill, params, body }) => await mill.threads.update(params.id, body as ThreadChanges),
+    async ({ mill, params, body }) => await mill.threads.update(params.id, body),
   );
   app.delete('/v1/threads/:id', { schema: deleteSchema, config: { access: 'write' } }, async ({ mill, params }) => {
     await mill.threads.delete(params.id);
@@ -139,16 +134,16 @@ export function threadRoutes(app: App): void {
   app.get(
     '/v1/threads/:id/messages',
     { schema: threadMessagesSchema, config: { access: 'read' } },
-    async ({ mill, params, query: { after, before, limit, order } }) => {
-      const page = await mill.threads.messages(params.id, defined({ after, before, limit, order }));
+    async ({ mill, params, query }) => {
+      const page = await mill.threads.messages(params.id, query);
       return { ...page, messages: [...page.messages] };
     },
   );
   app.get(
     '/v1/threads/:id/events',
     { schema: threadEventsSchema, config: { access: 'read' } },
-    async ({ mill, params, query: { after, limit } }, reply) => {
-      const { events } = await mill.threads.events(params.id, defined({ after, limit }));
+    async ({ mill, params, query }, reply) => {
+      const { events } = await mill.threads.events(params.id, query);
       const lines = events.map((event) => `${jsonText(event)}\n`).join('');
       return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
     },
