@@ -39,13 +39,11 @@ export function makePostRunWorld({
   const seen: LlmRequest[] = [];
   const settled: Settlement[] = [];
   const inMemory = createInMemoryPorts();
-  const kept = given ?? inMemory.ledger;
-  const ledger: Ledger = {
-    ...kept,
-    async settle(settlement) {
-      settled.push(settlement);
-      return await kept.settle(settlement);
-    },
+  const ledger = given ?? inMemory.ledger;
+  const settle = ledger.settle.bind(ledger);
+  ledger.settle = async (settlement) => {
+    settled.push(settlement);
+    return await settle(settlement);
   };
   const ports = { ...inMemory, ledger };
   const loaded = loadedFrom(defineAgent({ id: agentId, model: 'gpt-5.2-mini', ...agent }));
