@@ -25,7 +25,7 @@ import { openRun } from '../src/worker/run/open.ts';
 import { settle } from '../src/worker/run/settle.ts';
 import { openToolbox } from '../src/worker/run/toolbox.ts';
 import { turnFor } from '../src/worker/run/turn-for.ts';
-import { redisRuns } from '../src/shared/state/run/runs.ts';
+import { redisRuns } from '../src/shared/state/run/run-store.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { createInMemoryPorts } from '../src/worker/local/stores/in-memory.ts';

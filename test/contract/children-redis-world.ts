@@ -1,5 +1,5 @@
 import type { RunKeySpace } from '../../src/shared/state/script.ts';
-import { redisChildren } from '../../src/shared/state/run/children/children-port.ts';
+import { redisChildren } from '../../src/shared/state/run/children/children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 

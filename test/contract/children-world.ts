@@ -1,9 +1,9 @@
 import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { newNonce, runIdForChild } from '../../src/shared/base/ids.ts';
 import { lineage, runRequest } from '../../src/shared/contract/run.ts';
-import type { Children } from '../../src/shared/state/run/children/children-port.ts';
+import type { Children } from '../../src/shared/state/run/children/children.ts';
 import type { Waits } from '../../src/shared/state/run/waits/waits.ts';
-import type { RecordPatch } from '../../src/shared/state/run/run-store.ts';
+import type { RecordPatch } from '../../src/shared/state/run/commit.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
 import { claimed, type StoreWorld } from './store-world.ts';
 

@@ -7,7 +7,7 @@ import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts'
 import { storedJson } from '../../src/shared/base/json.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { isTerminalStatus, lineage } from '../../src/shared/contract/run.ts';
-import { redisRuns } from '../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../src/shared/state/run/run-store.ts';
 import { redisWaits } from '../../src/shared/state/run/waits/waits.ts';
 import { clientWorld } from '../producer/cli/options/client.ts';
 import { rounds } from '../support/lane.ts';

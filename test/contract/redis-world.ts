@@ -5,11 +5,10 @@ import { silentLog } from '../../src/shared/base/log.ts';
 import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
-import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/runs.ts';
+import { type RedisRunsOptions, redisRuns, type RunStore } from '../../src/shared/state/run/run-store.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
 import { runKeySpace } from '../support/run-key-space.ts';
-import type { RunStore } from '../../src/shared/state/run/run-store.ts';
 
 export interface RedisWorld extends StoreWorld {
   readonly runs: RunStore;

@@ -1,7 +1,9 @@
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
 import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { RunRecord } from '../../src/shared/contract/run.ts';
-import type { ClaimRequest, Commit, OutgoingEvent } from '../../src/shared/state/run/run-store.ts';
+import type { Commit } from '../../src/shared/state/run/commit.ts';
+import type { ClaimRequest } from '../../src/shared/state/run/claim.ts';
+import type { OutgoingEvent } from '../../src/shared/state/script.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 

@@ -2,7 +2,7 @@ import { array, assert, asyncProperty, boolean, constantFrom, integer, record, t
 import { expect, test } from 'vitest';
 import { isTerminal } from '../../src/shared/contract/event.ts';
 import { newNonce } from '../../src/shared/base/ids.ts';
-import type { Commit, CommitReply } from '../../src/shared/state/run/run-store.ts';
+import type { Commit, CommitReply } from '../../src/shared/state/run/commit.ts';
 import {
   aClaim,
   aCommit,

@@ -2,7 +2,8 @@ import { expect } from 'vitest';
 import type { CancelRequest } from '../../src/shared/contract/control.ts';
 import type { RunEvent } from '../../src/shared/contract/event.ts';
 import type { RunRecord } from '../../src/shared/contract/run.ts';
-import type { Claim, ClaimRequest, RunStore } from '../../src/shared/state/run/run-store.ts';
+import type { RunStore } from '../../src/shared/state/run/run-store.ts';
+import type { Claim, ClaimRequest } from '../../src/shared/state/run/claim.ts';
 import { aClaim, aRecord, opening, recovering } from './run-fixtures.ts';
 
 /** A run store with the producer's side of it. */

@@ -3,7 +3,7 @@ import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
-import { readThreadEvents } from '../../shared/state/thread/events.ts';
+import { readThreadEvents, readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
 import {
   exportedThread,
   type ThreadExportLine,
@@ -12,7 +12,6 @@ import {
 } from '../../shared/contract/thread/thread-items.ts';
 import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
-import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
 import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { isDelta, isLifecycle, type EventBody } from '../contract/event.ts';
+import { isDelta, isLifecycle, type EventBody, type EventEnvelope } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
 import type { Lineage, RunRequest } from '../contract/run.ts';
 import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
 import type { Keys } from './keys.ts';
-import type { OutgoingEvent } from './run/run-store.ts';
 import { defined } from '../base/collections.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
@@ -114,6 +113,9 @@ export function publishLifecycle(
 export function recordTtlS({ resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>, hasExecutionId: boolean): number {
   return hasExecutionId ? Math.max(resultTtlS, 86_400) : resultTtlS;
 }
+
+/** An event on its way out: the envelope without the number, which the store gives. */
+export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
 
 /** What the stamp of an event reads of a run. */
 interface Subject {

@@ -15,7 +15,7 @@ import { isTerminalStatus, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/wait-queue.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
-import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { Children } from '../../shared/state/run/children/children.ts';
 import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';

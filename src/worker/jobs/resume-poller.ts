@@ -2,8 +2,7 @@ import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus } from '../../shared/contract/run.ts';
 import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
-import type { Waits } from '../../shared/state/run/waits/waits.ts';
-import type { Resumption } from '../../shared/state/run/rules.ts';
+import type { Waits, Resumption } from '../../shared/state/run/waits/waits.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 

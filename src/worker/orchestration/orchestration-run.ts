@@ -5,7 +5,7 @@ import { runIdForChild } from '../../shared/base/ids.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { Children } from '../../shared/state/run/children/children.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { PersonDecision, OrchestrationFact } from '../../shared/contract/journal/turn-state.ts';
 import type { RunEnd } from '../tools/tool-error.ts';

@@ -4,7 +4,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { defined } from '../../shared/base/collections.ts';
-import type { RecordPatch } from '../../shared/state/run/run-store.ts';
+import type { RecordPatch } from '../../shared/state/run/commit.ts';
 
 /**
  * How a processor call ended, for the job layer.

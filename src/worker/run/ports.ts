@@ -6,7 +6,7 @@ import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { MediaStore } from '../../shared/state/results/media-store.ts';
-import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { Children } from '../../shared/state/run/children/children.ts';
 import type { ControlChannel } from '../../shared/state/run/control/control-channel.ts';
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';

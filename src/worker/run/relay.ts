@@ -1,8 +1,8 @@
 import { eventVersion, isDelta, isTerminal } from '../../shared/contract/event.ts';
 import type { Lineage } from '../../shared/contract/run.ts';
 import type { Ports } from './ports.ts';
-import type { Children } from '../../shared/state/run/children/children-port.ts';
-import type { OutgoingEvent } from '../../shared/state/run/run-store.ts';
+import type { Children } from '../../shared/state/run/children/children.ts';
+import type { OutgoingEvent } from '../../shared/state/script.ts';
 
 /** Events that wait while a parent cannot be reached; the oldest are dropped first. */
 const maxWaiting = 1_000;

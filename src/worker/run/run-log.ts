@@ -6,7 +6,7 @@ import type { RunRecord } from '../../shared/contract/run.ts';
 import type { OpenRun } from './open-run.ts';
 import { durationMs, type JobOutcome } from './outcome.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { Claim } from '../../shared/state/run/run-store.ts';
+import type { Claim } from '../../shared/state/run/claim.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 
 /** The log of a run on this worker: each line has the run, its tenant, its worker and its request. */

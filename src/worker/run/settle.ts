@@ -6,7 +6,7 @@ import { textOf } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import { workOf, type RunStatus } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import type { RecordPatch } from '../../shared/state/run/run-store.ts';
+import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { StepCall } from '../../shared/contract/journal/turn-state.ts';

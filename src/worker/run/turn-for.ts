@@ -9,7 +9,7 @@ import { toolCallsOf } from '../../shared/contract/message.ts';
 import { resolveChatModel } from '../../shared/contract/agent/models.ts';
 import { workOf, type Activity, type RunRequest } from '../../shared/contract/run.ts';
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
-import type { RecordPatch } from '../../shared/state/run/run-store.ts';
+import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
 import { untrustedPreamble } from '../prompt/system-prompt.ts';
 import { createToolExecutor } from '../tools/execute/execute.ts';

@@ -4,7 +4,8 @@ import { isDelta, isTerminal, type EventBody } from '../../shared/contract/event
 import { newNonce } from '../../shared/base/ids.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { Ports } from './ports.ts';
-import type { Commit, CommitReply, OutgoingEvent, Ownership, RecordPatch } from '../../shared/state/run/run-store.ts';
+import type { Commit, CommitReply, Ownership, RecordPatch } from '../../shared/state/run/commit.ts';
+import type { OutgoingEvent } from '../../shared/state/script.ts';
 
 /** The fields of every event of a run beside its body. */
 export type EventContext = Omit<OutgoingEvent, 'timestamp' | 'type'> & { readonly runId: string };

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { PendingItem } from '../../../src/shared/contract/event.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
-import { redisRuns } from '../../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
 import { aCommit } from '../../contract/run-fixtures.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';

@@ -9,7 +9,7 @@ import type { RunKeySpace } from '../../../src/shared/state/script.ts';
 import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
 import { stopRun } from '../../../src/shared/state/run/control/stop-run.ts';
-import { redisRuns } from '../../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';

@@ -6,7 +6,8 @@ import { defineMerge } from '../../../src/worker/agents/define-judge.ts';
 import { loadedFrom, type LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
 import type { NamedFunctions } from '../../../src/worker/agents/load-folder.ts';
 import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';
-import type { CommitReply, RunStore } from '../../../src/shared/state/run/run-store.ts';
+import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
+import type { CommitReply } from '../../../src/shared/state/run/commit.ts';
 import { makeJobs } from '../run/job-world.ts';
 
 type Jobs = ReturnType<typeof makeJobs>;

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { redisRuns } from '../../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
 import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
 import { makeJobs } from './job-world.ts';

@@ -1,5 +1,5 @@
 import type { Artifacts } from '../../../src/shared/state/results/artifacts.ts';
-import type { ClaimRequest } from '../../../src/shared/state/run/run-store.ts';
+import type { ClaimRequest } from '../../../src/shared/state/run/claim.ts';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/contract/event.ts';

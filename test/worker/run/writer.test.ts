@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
-import type { Commit, CommitReply, OutgoingEvent, RunStore } from '../../../src/shared/state/run/run-store.ts';
+import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
+import type { Commit, CommitReply } from '../../../src/shared/state/run/commit.ts';
+import type { OutgoingEvent } from '../../../src/shared/state/script.ts';
 import { FlushTimer, RunWriter } from '../../../src/worker/run/writer.ts';
 import { until } from '../../support/redis.ts';
 

@@ -3,9 +3,15 @@ import { assertNever, RunError, type ErrorInfo } from '../../../shared/base/erro
 import { newNonce } from '../../../shared/base/ids.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, maxBulk, workOf, type RunRequest, type RunStatus } from '../../../shared/contract/run.ts';
-import { createRuns, newRun, queueOf, type Created, type NewRun } from '../../../shared/state/run/create-runs.ts';
+import {
+  createRuns,
+  newRun,
+  queueOf,
+  type Created,
+  type NewRun,
+  usedBefore,
+} from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
-import { usedBefore } from '../../../shared/state/run/claim-request.ts';
 import { familyPorts } from '../cancel.ts';
 import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller, parseRequest } from './validate.ts';

@@ -1,4 +1,10 @@
-import type { NewRun } from '../../../shared/state/run/create-runs.ts';
+import {
+  type NewRun,
+  claimRequest,
+  noteListener,
+  releaseRequest,
+  type ClaimedRequest,
+} from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { assertNever, RunError } from '../../../shared/base/errors.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
@@ -7,20 +13,14 @@ import {
   interruptionBy,
   refusedIn,
   type Entered,
+  releaseToNext,
 } from '../../../shared/state/thread/wait-queue.ts';
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
-import { releaseToNext } from '../../../shared/state/thread/turns.ts';
 import { familyPorts } from '../cancel.ts';
 import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
 import { followUpId, steerRun } from '../../../shared/state/run/control/inbox.ts';
 import { admitThread } from './admission.ts';
-import {
-  claimRequest,
-  noteListener,
-  releaseRequest,
-  type ClaimedRequest,
-} from '../../../shared/state/run/claim-request.ts';
 import type { ClientCore } from '../client-core.ts';
 
 /** The run that a request steers: it gets the input as a message. */

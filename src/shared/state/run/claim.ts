@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { storedCancel } from '../../contract/control.ts';
+import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/collections.ts';
 import {
@@ -10,14 +10,56 @@ import {
   scriptEvent,
   publishLifecycle,
   eventTargets,
+  type OutgoingEvent,
 } from '../script.ts';
-import { recordFromHash, type RunStatus } from '../../contract/run.ts';
-import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
+import { recordFromHash, type RunStatus, type Activity, type RunRecord } from '../../contract/run.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type JournalEntry, journalEntry, journalVersion } from '../../contract/journal/journal.ts';
 import { storedJson } from '../../base/json.ts';
 
 const script = loadScript(import.meta.url, './claim.lua');
+
+export interface ClaimRequest {
+  readonly runId: string;
+  readonly owner: string;
+  readonly segment: number;
+  /** BullMQ's `attemptsStarted` of the job: a lower one than the last claimed is a delivery that was overtaken. */
+  readonly jobTry: number;
+  readonly worker: string;
+  readonly queue: string;
+  /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
+  readonly crashLimit: number;
+  readonly blameLimit: number;
+  /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
+  readonly excusedWorker?: string | undefined;
+  /** What the run does first: `watched` when the process has no other run. */
+  readonly activity: Activity;
+}
+
+/** What claiming a run answers. Only `claimed` gives the right to write. */
+export type Claim =
+  | {
+      readonly kind: 'claimed';
+      readonly record: RunRecord;
+      readonly entries: readonly JournalEntry[];
+      readonly seq: number;
+      /** No processor call has claimed this run before. */
+      readonly first: boolean;
+      /** The previous owner did not release the run: it crashed or lost its lock. */
+      readonly unclean: boolean;
+      readonly previousWorker?: string | undefined;
+      readonly cancel?: CancelRequest | undefined;
+    }
+  | { readonly kind: 'crashed_too_often'; readonly crashes: number }
+  | { readonly kind: 'terminal'; readonly status: RunStatus }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'stale' };
+
+/** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
+export function checkClaimEvents(opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): void {
+  if (opening.length > 0 && recovering.length > 0) return;
+  throw new RunError('internal', 'a claim needs at least one event, whether it opens or recovers the run');
+}
 
 type ClaimReply =
   | readonly [0]
@@ -129,4 +171,9 @@ function readJson(text: string, what: string): unknown {
   } catch (cause) {
     throw new RunError('run_state_malformed', `${what} is not JSON`, { cause });
   }
+}
+
+/** The blame of a run for what it did when it lost its worker. In Redis `claim.lua` counts the same. */
+export function blameFor(activity: Activity): number {
+  return activity === 'watched' ? 2 : activity === 'calls' ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-import { storedCancel } from '../../contract/control.ts';
+import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { waitsForPeople } from '../../contract/decisions.ts';
 import { jsonText } from '../../base/json.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
@@ -11,15 +11,71 @@ import {
   scriptEvent,
   publishLifecycle,
   eventTargets,
+  type OutgoingEvent,
 } from '../script.ts';
 import { redisError, named } from '../errors.ts';
-import { type RunRecord, recordToHash } from '../../contract/run.ts';
-import type { Commit, CommitReply, Ownership } from './run-store.ts';
-import { clearsCrashes } from './rules.ts';
+import { type RunRecord, recordToHash, isTerminalStatus, type Activity, type RunStatus } from '../../contract/run.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
+import { RunError, type ErrorInfo } from '../../base/errors.ts';
+import type { PendingItem, RunResultBody } from '../../contract/event.ts';
+import type { Attempt, JournalEntry, JournalEntryOf } from '../../contract/journal/journal.ts';
+import type { RunUsage } from '../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './commit.lua');
+
+/** The right to write to a run: a fresh nonce per processor call. */
+export interface Ownership {
+  readonly runId: string;
+  readonly owner: string;
+}
+
+/** Fields of the record that a commit may change. */
+export interface RecordPatch {
+  readonly status?: RunStatus;
+  readonly steps?: number;
+  readonly toolCalls?: number;
+  readonly usage?: RunUsage;
+  readonly costMicrocents?: number;
+  readonly childCostMicrocents?: number;
+  readonly workedMs?: number;
+  readonly attempts?: readonly Attempt[];
+  readonly pending?: readonly PendingItem[];
+  readonly result?: RunResultBody;
+  readonly error?: ErrorInfo;
+  /** See the record. */
+  readonly inboxRead?: readonly string[];
+  readonly startedAt?: string;
+  readonly endedAt?: string;
+  readonly deadlineAt?: string;
+  readonly isCancelling?: true;
+  /** Removes a cancel request that did not end the run. */
+  readonly cancel?: '';
+  readonly activity?: Activity;
+}
+
+/**
+ * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
+ * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
+ * retention; nothing can be written afterwards). A release, and an entry of a call that finished here, set the crashes to 0.
+ */
+export interface Commit {
+  /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
+  readonly op: string;
+  /** The last number given so far. The first event of this commit gets the next one. */
+  readonly seq: number;
+  readonly entries: readonly JournalEntry[];
+  readonly events: readonly OutgoingEvent[];
+  readonly patch?: RecordPatch;
+  readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
+  /** With a terminal release: the journal is deleted, because its content is kept elsewhere. */
+  readonly dropsJournal?: boolean;
+}
+
+/** `fenced`: another processor call owns the run; nothing was written, and nothing more may be. */
+export type CommitReply =
+  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest | undefined }
+  | { readonly kind: 'fenced' };
 
 type Space = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 
@@ -111,4 +167,46 @@ function forget(space: Space, runId: string): void {
     .hget(keys.run(runId), 'tenant')
     .then((tenant) => forgetOpen(space, runId, tenant ?? undefined))
     .catch(failed);
+}
+
+/** A run ends in one way only: a terminal status, the time of the end and the release together, or none of them. */
+export function checkCommit(runId: string, { patch, release }: Commit): void {
+  const ends = release === 'terminal';
+  const status = patch?.status !== undefined && isTerminalStatus(patch.status);
+  const at = patch?.endedAt !== undefined;
+  if (ends === status && ends === at) return;
+  throw new RunError(
+    'internal',
+    `run ${runId}: a terminal release needs a terminal status and endedAt, and they need it`,
+  );
+}
+
+/** Calls of a model, a tool or an orchestration that this process has outlived. */
+const finished: ReadonlySet<JournalEntry['t']> = new Set([
+  'model_response',
+  'attempted',
+  'compacted',
+  'tool_result',
+  'inner_tool_result',
+  'orchestration_step',
+  'submitted',
+  'generated',
+]);
+/** Results of calls that were never made, or that another worker left behind. */
+const notMade: ReadonlySet<JournalEntryOf<'tool_result'>['errorKind']> = new Set([
+  'outcome_unknown',
+  'unknown_tool',
+  'invalid_input',
+  'approval_denied',
+  'capability_blocked',
+  'dataflow_policy_blocked',
+  'depth_limit',
+]);
+
+/** Does this commit show that the run did not cause its last crashes? */
+export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 'release'>): boolean {
+  return (
+    release !== undefined ||
+    entries.some((entry) => finished.has(entry.t) && !(entry.t === 'tool_result' && notMade.has(entry.errorKind)))
+  );
 }

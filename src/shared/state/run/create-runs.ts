@@ -4,8 +4,17 @@ import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
-import { loadScript, runScript, publishCommand, scriptEvent, type RunKeySpace, stampOf } from '../script.ts';
+import {
+  loadScript,
+  runScript,
+  publishCommand,
+  scriptEvent,
+  type RunKeySpace,
+  stampOf,
+  recordTtlS,
+} from '../script.ts';
 import { workOf, type JobKind, type Lineage, type RunRequest, type RunStatus } from '../../contract/run.ts';
+import { RunError } from '../../base/errors.ts';
 
 const script = loadScript(import.meta.url, './create.lua');
 
@@ -174,4 +183,71 @@ function firstEvents(run: NewRun, at: string): readonly string[] {
   const queued = scriptEvent({ ...stamp, type: 'run.queued', kind: run.kind, queuedAt: at });
   if (run.request.executionId === undefined) return [queued];
   return [queued, scriptEvent({ ...stamp, type: 'execution.started' })];
+}
+
+const claimScript = loadScript(import.meta.url, './claim-request.lua');
+
+/** Longer than a producer takes from here to the record of the run; it may die in between. */
+const claimedMs = 300_000;
+
+/**
+ * - free: the run does not exist, and only this request may create it
+ * - created: the run exists, made by this request
+ * - steering: the message is meant for the run `listener`; `delivered` whether its inbox has it
+ */
+export type ClaimedRequest =
+  | { readonly kind: 'free' | 'created' }
+  | { readonly kind: 'steering'; readonly listener: string; readonly delivered: boolean };
+
+/**
+ * Takes the execution id of a request, before anything is done for it that others can see: no script reaches both the thread and
+ * the record of the run. Throws `idempotency_conflict` for the id of another request.
+ */
+export async function claimRequest(
+  { runId, request, bodyHash }: NewRun,
+  { keys, redis }: Pick<RunKeySpace, 'keys' | 'redis'>,
+): Promise<ClaimedRequest> {
+  // An id that was made for this request belongs to no other.
+  if (request.executionId === undefined) return { kind: 'free' };
+  const own = [keys.run(runId), keys.claim(runId)];
+  const doing = 'claim of an execution id';
+  const reply = (await runScript(redis, claimScript, own, [bodyHash, claimedMs], { doing })) as
+    | [0 | 1 | 2]
+    | [3, string, 0 | 1];
+  if (reply[0] === 2) throw usedBefore(request.executionId);
+  if (reply[0] === 3) return { kind: 'steering', listener: reply[1], delivered: reply[2] === 1 };
+  return { kind: reply[0] === 0 ? 'free' : 'created' };
+}
+
+/**
+ * Notes which run gets the message of a request: `meant` before it is sent, so that a repeat asks the same run, and `delivered`
+ * once its inbox has it. `late`: that run does not read it any more.
+ */
+export async function noteListener(
+  run: NewRun,
+  listener: string,
+  how: 'meant' | 'delivered' | 'late',
+  space: Pick<RunKeySpace, 'keys' | 'redis' | 'resultTtlS'>,
+): Promise<void> {
+  const { keys, redis } = space;
+  const key = keys.claim(run.runId);
+  if (how === 'late') return void (await redis.hdel(key, 'listener', 'delivered'));
+  const fields = { bodyHash: run.bodyHash, listener, delivered: how === 'delivered' ? 1 : 0 };
+  await redis
+    .multi()
+    .hset(key, fields)
+    .expire(key, recordTtlS(space, run.request.executionId !== undefined))
+    .exec();
+}
+
+/** The request was refused, and its id is free again. */
+export async function releaseRequest(
+  { runId }: Pick<NewRun, 'runId'>,
+  { keys, redis }: Pick<RunKeySpace, 'keys' | 'redis'>,
+): Promise<void> {
+  await redis.del(keys.claim(runId));
+}
+
+export function usedBefore(executionId: string | undefined): RunError {
+  return new RunError('idempotency_conflict', `execution id ${executionId} was used before with another request`);
 }

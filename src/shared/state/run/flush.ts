@@ -1,7 +1,15 @@
 import { assertNever } from '../../base/errors.ts';
-import { loadScript, runScript, type RunKeySpace, publishCommand, scriptEvent, publishLifecycle } from '../script.ts';
+import {
+  loadScript,
+  runScript,
+  type RunKeySpace,
+  publishCommand,
+  scriptEvent,
+  publishLifecycle,
+  type OutgoingEvent,
+} from '../script.ts';
 import { redisError, refusal } from '../errors.ts';
-import type { CommitReply, OutgoingEvent } from './run-store.ts';
+import type { CommitReply } from './commit.ts';
 
 const script = loadScript(import.meta.url, './flush.lua');
 

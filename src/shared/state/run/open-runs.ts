@@ -1,7 +1,10 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
-import type { RunKeySpace } from '../script.ts';
+import { type RunKeySpace, loadScript, runScript } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
+import type { RedisConnection } from '../connect.ts';
+
+const lookLaterScript = loadScript(import.meta.url, './look-later.lua');
 
 type Space = Pick<RunKeySpace, 'redis' | 'keys'>;
 
@@ -56,4 +59,30 @@ export async function listOpen(
     redis.sadd(keys.openOf(tenant), runId),
     deadlineMs !== undefined && redis.zadd(keys.deadlines, deadlineMs, runId),
   ]);
+}
+
+/** A member of a sorted set, the time that it was found under, and when it is checked again; undefined: never. */
+export type LookAgain = readonly [member: string, dueAt: string, nextMs: number | undefined];
+
+/** Sets when they are checked again. A member for which another time was set since keeps that. */
+export async function lookLater(redis: RedisConnection, key: string, again: readonly LookAgain[]): Promise<void> {
+  if (again.length === 0) return;
+  const args = again.flatMap(([member, dueAt, nextMs]) => [
+    member,
+    dueAt,
+    nextMs === undefined ? '' : Math.round(nextMs),
+  ]);
+  await runScript(redis, lookLaterScript, [key], args, { doing: 'next look' });
+}
+
+/** Lists a page of one set for checks: what has no time yet is due now. Returns where the next page begins. */
+export async function relist(
+  redis: RedisConnection,
+  { listed, checks }: { readonly listed: string; readonly checks: string },
+  offset: number,
+  limit: number,
+): Promise<number> {
+  const members = await redis.zrange(listed, offset, String(offset + limit - 1));
+  if (members.length > 0) await redis.zadd(checks, 'NX', ...members.flatMap((member) => [Date.now(), member]));
+  return members.length < limit ? 0 : offset + limit;
 }

@@ -1,104 +1,16 @@
-import type { ErrorInfo } from '../../base/errors.ts';
-import type { CancelRequest } from '../../contract/control.ts';
-import type { EventBody, EventEnvelope, PendingItem, RunResultBody } from '../../contract/event.ts';
-import type { Attempt, JournalEntry } from '../../contract/journal/journal.ts';
-import type { RunUsage } from '../../contract/money.ts';
-import type { Activity, RunRecord, RunStatus } from '../../contract/run.ts';
-
-/** The right to write to a run: a fresh nonce per processor call. */
-export interface Ownership {
-  readonly runId: string;
-  readonly owner: string;
-}
-
-/** An event on its way out: the envelope without the number, which the store gives. */
-export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
-
-export interface ClaimRequest {
-  readonly runId: string;
-  readonly owner: string;
-  readonly segment: number;
-  /** BullMQ's `attemptsStarted` of the job: a lower one than the last claimed is a delivery that was overtaken. */
-  readonly jobTry: number;
-  readonly worker: string;
-  readonly queue: string;
-  /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
-  readonly crashLimit: number;
-  readonly blameLimit: number;
-  /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
-  readonly excusedWorker?: string | undefined;
-  /** What the run does first: `watched` when the process has no other run. */
-  readonly activity: Activity;
-}
-
-/** What claiming a run answers. Only `claimed` gives the right to write. */
-export type Claim =
-  | {
-      readonly kind: 'claimed';
-      readonly record: RunRecord;
-      readonly entries: readonly JournalEntry[];
-      readonly seq: number;
-      /** No processor call has claimed this run before. */
-      readonly first: boolean;
-      /** The previous owner did not release the run: it crashed or lost its lock. */
-      readonly unclean: boolean;
-      readonly previousWorker?: string | undefined;
-      readonly cancel?: CancelRequest | undefined;
-    }
-  | { readonly kind: 'crashed_too_often'; readonly crashes: number }
-  | { readonly kind: 'terminal'; readonly status: RunStatus }
-  | { readonly kind: 'gone' }
-  | { readonly kind: 'stale' };
-
-/** Fields of the record that a commit may change. */
-export interface RecordPatch {
-  readonly status?: RunStatus;
-  readonly steps?: number;
-  readonly toolCalls?: number;
-  readonly usage?: RunUsage;
-  readonly costMicrocents?: number;
-  readonly childCostMicrocents?: number;
-  readonly workedMs?: number;
-  readonly attempts?: readonly Attempt[];
-  readonly pending?: readonly PendingItem[];
-  readonly result?: RunResultBody;
-  readonly error?: ErrorInfo;
-  /** See the record. */
-  readonly inboxRead?: readonly string[];
-  readonly startedAt?: string;
-  readonly endedAt?: string;
-  readonly deadlineAt?: string;
-  readonly isCancelling?: true;
-  /** Removes a cancel request that did not end the run. */
-  readonly cancel?: '';
-  readonly activity?: Activity;
-}
+import { storedCancel, type CancelRequest } from '../../contract/control.ts';
+import { legibleRecord } from '../../contract/legible-record.ts';
+import { checkClaimEvents, claimRun, type Claim, type ClaimRequest } from './claim.ts';
+import { checkCommit, commitRun, type Commit, type CommitReply, type Ownership } from './commit.ts';
+import { FlushGatherer } from './flush.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
+import type { RunKeySpace, OutgoingEvent } from '../script.ts';
+import { withNamedErrors } from '../errors.ts';
+import type { RunRecord } from '../../contract/run.ts';
 
 /**
- * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
- * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
- * retention; nothing can be written afterwards). A release, and an entry of a call that finished here, set the crashes to 0.
- */
-export interface Commit {
-  /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
-  readonly op: string;
-  /** The last number given so far. The first event of this commit gets the next one. */
-  readonly seq: number;
-  readonly entries: readonly JournalEntry[];
-  readonly events: readonly OutgoingEvent[];
-  readonly patch?: RecordPatch;
-  readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
-  /** With a terminal release: the journal is deleted, because its content is kept elsewhere. */
-  readonly dropsJournal?: boolean;
-}
-
-/** `fenced`: another processor call owns the run; nothing was written, and nothing more may be. */
-export type CommitReply =
-  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest | undefined }
-  | { readonly kind: 'fenced' };
-
-/**
- * Runs, their journals and their event logs. Kept in Redis by `state/run/runs.ts`, in memory by `local/stores/in-memory.ts`;
+ * Runs, their journals and their event logs. Kept in Redis by `redisRuns`, in memory by `local/stores/in-memory.ts`;
  * both pass `test/contract/run-store.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface RunStore {
@@ -119,4 +31,43 @@ export interface RunStore {
   load(runId: string): Promise<RunRecord | undefined>;
   /** The runs with an open cancel request, from one cheap read. */
   pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>>;
+}
+
+export type RedisRunsOptions = RunKeySpace & { readonly clock: Clock; readonly log: Log };
+
+/**
+ * The run store in Redis: a hash, a journal list and an event stream per run, written by three scripts. A reply that
+ * was lost is asked for again by the connection itself; every script answers such a repeat like the first time.
+ * One call at a time per run, commit or flush: a second one would not know its number.
+ */
+export function redisRuns(space: RedisRunsOptions): RunStore {
+  const { redis, keys } = space;
+  const flushes = new FlushGatherer(space);
+  return withNamedErrors<RunStore>('runs', {
+    async claim(request, opening, recovering) {
+      checkClaimEvents(opening, recovering);
+      return await claimRun(space, request, opening, recovering);
+    },
+    async commit(ownership, commit) {
+      checkCommit(ownership.runId, commit);
+      return await commitRun(space, ownership, commit);
+    },
+    async flush({ runId }, seq, events) {
+      return events.length === 0 ? { kind: 'ok', seq } : await flushes.flush(runId, seq, events);
+    },
+    async load(runId) {
+      const hash = await redis.hgetall(keys.run(runId));
+      return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
+    },
+    async pendingCancels() {
+      const runIds = await redis.smembers(keys.cancels);
+      const texts = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'cancel')));
+      return new Map(
+        runIds.flatMap((runId, index) => {
+          const text = texts[index];
+          return text ? [[runId, storedCancel(text)] as const] : [];
+        }),
+      );
+    },
+  });
 }

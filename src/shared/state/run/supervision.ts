@@ -6,8 +6,7 @@ import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, type RunKeySpace } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
-import { lookLater, relist } from '../look-later.ts';
-import { forgetOpen, lookSoon } from './open-runs.ts';
+import { lookLater, relist, forgetOpen, lookSoon } from './open-runs.ts';
 import { pairsOf } from '../../base/collections.ts';
 import { type Fleet, redisFleet } from '../fleet/fleet.ts';
 

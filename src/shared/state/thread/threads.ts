@@ -21,6 +21,7 @@ import {
   leaveThread,
   lookAgainAtThreads,
   suspendThread,
+  releaseToNext,
 } from './wait-queue.ts';
 import {
   type ThreadList,
@@ -39,11 +40,11 @@ import {
   readThread,
   threadInfo,
   updateThread,
+  readThreadEvents,
+  appendThreadEvent,
 } from './log.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import type { ThreadKeySpace } from './key-space.ts';
-import { readThreadEvents, appendThreadEvent } from './events.ts';
-import { releaseToNext } from './turns.ts';
 import { withNamedErrors } from '../errors.ts';
 
 /**

@@ -1,17 +1,18 @@
 import type { CancelRequest } from '../../contract/control.ts';
 import { RunError } from '../../base/errors.ts';
 import { inTime, isUnavailable } from '../errors.ts';
-import { lookLater } from '../look-later.ts';
+import { lookLater } from '../run/open-runs.ts';
 import { pairsOf } from '../../base/collections.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
+import type { AddJob } from '../run/waits/resume.ts';
+import { jobKind } from '../../contract/run.ts';
 
 const enterScript = loadScript(import.meta.url, './enter.lua');
 const acquireScript = loadScript(import.meta.url, './acquire.lua');
 const suspendScript = loadScript(import.meta.url, './suspend.lua');
 const leaveScript = loadScript(import.meta.url, './leave.lua');
-const unlistScript = loadScript(import.meta.url, './unlist.lua');
 
 /** A run and the thread that it belongs to. */
 export interface ThreadRun extends ThreadRef {
@@ -216,6 +217,39 @@ export async function leaveThread(
   return next === '' ? {} : { next };
 }
 
+const wakeScript = loadScript(import.meta.url, './wake-queued.lua');
+/** Runs that ended while they waited and that one call takes out of the wait queue; the reconciler takes the rest. */
+const maxSkipped = 1_000;
+
+/**
+ * Takes a run that has ended out of its thread, and adds a job for the new lock owner. Again changes nothing: any process that
+ * finds an ended lock owner may call it, also late. A run that was redriven since keeps its lock.
+ */
+export async function releaseToNext(
+  space: ThreadKeySpace,
+  thread: ThreadRef,
+  endedRun: EndedRun,
+  addJob: AddJob,
+): Promise<void> {
+  const { redis, keys, clock } = space;
+  let leaves = endedRun;
+  for (let skipped = 0; skipped < maxSkipped; skipped++) {
+    const { next } = await leaveThread(space, thread, leaves);
+    if (next === undefined) return;
+    const at = new Date(clock.now()).toISOString();
+    const doing = `wake of run ${next}`;
+    const [segment, queue, kind] = (await runScript(redis, wakeScript, [keys.run(next)], [at], { doing })) as
+      | [number, string, string]
+      | [];
+    if (segment !== undefined)
+      return await addJob({ runId: next, segment, queue: queue ?? '', kind: jobKind.parse(kind) });
+    // A running one needs no job; one that has ended will never acquire the lock.
+    const [status, ended, epoch = 0] = await redis.hmget(keys.run(next), 'status', 'endedAt', 'epoch');
+    if (status && !ended) return;
+    leaves = { runId: next, epoch: Number(epoch) };
+  }
+}
+
 /** Some of the locked threads, longest unentered first. */
 export async function lockedThreads(space: ThreadKeySpace, limit: number): Promise<readonly LockedThread[]> {
   const members = await space.redis.zrange(space.keys.threadsEntered, 0, String(limit - 1));
@@ -265,9 +299,8 @@ async function unlist({ redis, keys, clock }: ThreadKeySpace, member: string, du
   const entered = await redis.zscore(keys.threadsEntered, member);
   const dropMs = Number(entered ?? 0) + settledMs;
   if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
-  const doing = `removal of thread ${member} from the lists`;
-  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsEntered], [member, entered], { doing });
-  await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt], { doing });
+  if (entered !== null) await lookLater(redis, keys.threadsEntered, [[member, entered, undefined]]);
+  await lookLater(redis, keys.threadChecks, [[member, dueAt, undefined]]);
 }
 
 function memberOf({ tenant, threadId }: ThreadRef): string {

@@ -12,8 +12,8 @@ import { eventVersion, type EventBody, type RunEvent, type PendingItem } from '.
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
-import { stampOf } from '../../../shared/state/script.ts';
-import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/run/run-store.ts';
+import { stampOf, type OutgoingEvent } from '../../../shared/state/script.ts';
+import type { Claim, ClaimRequest } from '../../../shared/state/run/claim.ts';
 
 /** Events kept per run, oldest dropped first. */
 const maxEvents = 10_000;

@@ -8,23 +8,17 @@ import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { ResumedRun } from '../../../shared/state/run/waits/resume.ts';
+import { type Resumption, decidedEntry } from '../../../shared/state/run/waits/waits.ts';
 import {
-  type Resumption,
-  blameFor,
-  checkClaimEvents,
   checkCommit,
   clearsCrashes,
-  decidedEntry,
-} from '../../../shared/state/run/rules.ts';
-import type {
-  Claim,
-  ClaimRequest,
-  Commit,
-  CommitReply,
-  OutgoingEvent,
-  Ownership,
-  RunStore,
-} from '../../../shared/state/run/run-store.ts';
+  type Commit,
+  type CommitReply,
+  type Ownership,
+} from '../../../shared/state/run/commit.ts';
+import { blameFor, checkClaimEvents, type Claim, type ClaimRequest } from '../../../shared/state/run/claim.ts';
+import type { RunStore } from '../../../shared/state/run/run-store.ts';
+import type { OutgoingEvent } from '../../../shared/state/script.ts';
 import {
   aboutRun,
   addChildCosts,

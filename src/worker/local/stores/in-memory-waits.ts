@@ -1,12 +1,10 @@
-import { childEndOf, childrenOf, parentEnded } from '../../../shared/state/run/children/children.ts';
+import { childEndOf, childrenOf, parentEnded, type Children } from '../../../shared/state/run/children/children.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { CancelRequest } from '../../../shared/contract/control.ts';
-import type { Children } from '../../../shared/state/run/children/children-port.ts';
-import type { OutgoingEvent } from '../../../shared/state/run/run-store.ts';
+import type { OutgoingEvent } from '../../../shared/state/script.ts';
 import { queuedRecord } from './in-memory-row.ts';
 import type { InMemoryRuns } from './in-memory-runs.ts';
-import type { Waits, Timers } from '../../../shared/state/run/waits/waits.ts';
-import { dueLeaseMs } from '../../../shared/state/run/rules.ts';
+import { type Waits, type Timers, dueLeaseMs } from '../../../shared/state/run/waits/waits.ts';
 
 /** Runs that work for other runs, in one process. `drive` runs them. */
 export function inMemoryChildren(

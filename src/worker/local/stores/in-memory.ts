@@ -8,7 +8,7 @@ import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { Observer, Ports } from '../../run/ports.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
-import { createListeners } from '../../../shared/state/listeners.ts';
+import { createListeners } from '../../../shared/state/run/control/control-channel.ts';
 import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { inMemoryChildren, inMemoryTimers, inMemoryWaits } from './in-memory-waits.ts';

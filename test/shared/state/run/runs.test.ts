@@ -2,7 +2,7 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { createLog } from '../../../../src/shared/base/log.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import { parseEvent, type RunEvent } from '../../../../src/shared/contract/event.ts';
-import { redisRuns } from '../../../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../../../src/shared/state/run/run-store.ts';
 import { redisWorld, type RedisWorld } from '../../../contract/redis-world.ts';
 import { claimed, seeded } from '../../../contract/store-world.ts';
 import {

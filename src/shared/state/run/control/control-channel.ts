@@ -2,13 +2,41 @@ import { type CancelRequest, controlMessage } from '../../../contract/control.ts
 import { orLate } from '../../../base/deadline.ts';
 import type { Log } from '../../../base/log.ts';
 import type { RedisConnection } from '../../connect.ts';
-import { createListeners, type Listeners } from '../../listeners.ts';
 import { named } from '../../errors.ts';
 
 /** Notifies of cancel requests. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {
   /** Calls back for every cancel of any run, until disposed. */
   onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable;
+}
+
+/** Functions to call, each until it is disposed. */
+export interface Listeners<Args extends readonly unknown[]> {
+  add(listener: (...args: Args) => void): Disposable;
+  /** Calls all of them. An error of one is logged, and the others are called. */
+  call(...args: Args): void;
+  clear(): void;
+}
+
+export function createListeners<Args extends readonly unknown[]>(log: Log): Listeners<Args> {
+  const registered = new Set<{ readonly listener: (...args: Args) => void }>();
+  return {
+    add(listener) {
+      const entry = { listener };
+      registered.add(entry);
+      return { [Symbol.dispose]: () => void registered.delete(entry) };
+    },
+    call(...args) {
+      for (const { listener } of registered) {
+        try {
+          listener(...args);
+        } catch (err) {
+          log.error({ err }, 'listener failed');
+        }
+      }
+    },
+    clear: () => registered.clear(),
+  };
 }
 
 /** Longest wait for Redis to confirm the end of the subscription; the connection's owner closes it anyway. */

@@ -1,9 +1,9 @@
 import type { RedisConnection } from '../../connect.ts';
 import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
-import { dueLeaseMs, decidedEntry, type Resumption } from '../rules.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { resumeRun, type ResumedRun } from './resume.ts';
 import { withNamedErrors } from '../../errors.ts';
+import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 
 /** Times at which something is to happen to runs: one for each run. */
 export interface Timers {
@@ -28,6 +28,29 @@ export interface Waits extends Timers {
   resume(runId: string, resumption: Resumption): Promise<ResumedRun | undefined>;
   /** Are there decisions about calls of this run that its journal does not have yet? They came while it was running. */
   hasDecisions(runId: string): Promise<boolean>;
+}
+
+/** After this a run that was due, and was not resumed, is due again: the worker that got it has probably died. */
+export const dueLeaseMs = 30_000;
+
+/** What ends the wait of a suspended run. */
+export interface Resumption {
+  /** In words, for `run.resumed`. */
+  readonly summary: string;
+  /** A person's decision, for the entry `decided` that every resumption adds to the journal. */
+  readonly budget?: 'approve' | 'reject' | undefined;
+  readonly by?: string | undefined;
+}
+
+/** What every end of a wait adds to the journal. */
+export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntryOf<'decided'> {
+  return {
+    v: 1,
+    t: 'decided',
+    at: new Date(atMs).toISOString(),
+    by,
+    budget,
+  };
 }
 
 const dueScript = loadScript(import.meta.url, './due.lua');

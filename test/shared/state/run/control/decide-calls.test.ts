@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseEvent } from '../../../../../src/shared/contract/event.ts';
 import { jobIdFor } from '../../../../../src/shared/base/ids.ts';
-import { redisRuns } from '../../../../../src/shared/state/run/runs.ts';
+import { redisRuns } from '../../../../../src/shared/state/run/run-store.ts';
 import { systemClock } from '../../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../../src/shared/base/log.ts';
 import { aTerminalCommit } from '../../../../contract/run-fixtures.ts';
