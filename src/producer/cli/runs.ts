@@ -4,7 +4,6 @@ import { defined } from '../../shared/base/collections.ts';
 import { Option } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunStatus, type RunView } from '../../shared/contract/run.ts';
-import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { waitsFor } from './show/pending.ts';

@@ -4,7 +4,6 @@ import { defined } from '../../shared/base/collections.ts';
 import type { Command } from 'commander';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
-import type { Millrace } from '../client/millrace.ts';
 import { maxMessages } from '../client/threads.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';

@@ -4,15 +4,7 @@ import { loadScript, runScript } from '../../script.ts';
 import type { Keys } from '../../keys.ts';
 import { withNamedErrors } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type {
-  GrantRequest,
-  LimiterRequest,
-  Learnt,
-  LimiterAnswer,
-  Limiters,
-  Settling,
-  Waiting,
-} from './rate-limiter.ts';
+import type { LimiterAnswer, Limiters } from './rate-limiter.ts';
 import { PolledRateLimiter, type RateLimiterObserver } from './polled-limiter.ts';
 
 export interface RedisRateLimiterOptions {
