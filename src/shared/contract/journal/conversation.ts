@@ -1,7 +1,7 @@
 import { RunError } from '../../base/errors.ts';
 import type { JournalEntryOf } from './journal.ts';
 import type { Message, Sensitivity } from '../message.ts';
-import { isEnveloped, isSummary, summaryOf } from '../thread/summary-message.ts';
+import { isEnveloped, isSummary, summaryMessageOf } from '../thread/summary-message.ts';
 
 /** What replaces the beginning of a conversation. */
 export interface Summarised {
@@ -90,7 +90,7 @@ export class Conversation implements ConversationState {
     const next = this.#at(replaced);
     if (replaced <= before || !next || next.role === 'tool')
       throw new RunError('run_state_malformed', `the journal has a summary of ${replaced} messages, which cannot be`);
-    const message = summaryOf(this.initial, entry);
+    const message = summaryMessageOf(this.initial, entry);
     this.messages.splice(0, replaced - before + (this.summarised ? 1 : 0), message);
     this.summarised = { text: message.content, replaced, sensitivity };
   }

@@ -34,7 +34,7 @@ export function isEnveloped(text: string): boolean {
 }
 
 /** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
-export function summaryOf(
+export function summaryMessageOf(
   initial: readonly Message[],
   { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
 ): ReturnType<typeof summaryMessage> {

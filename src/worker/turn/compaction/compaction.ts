@@ -2,7 +2,7 @@ import type { CompactionSource } from '../../../shared/contract/event.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
-import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
+import { summaryMessageOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/cost.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import {
@@ -137,7 +137,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   const replaced = positionOf(state, part.count);
   const { sensitivity } = part;
   const content = { summary: summary ?? '', replaced, ...(sensitivity && { sensitivity }) };
-  const summaryTokens = tokensOf([summaryOf(state.initial, content)]);
+  const summaryTokens = tokensOf([summaryMessageOf(state.initial, content)]);
   const beforeTokens = requestTokens(turn, coming);
   const afterTokens = Math.max(0, beforeTokens - tokensOf(state.messages.slice(0, part.count)) + summaryTokens);
   if (summary === undefined || afterTokens >= beforeTokens) {
