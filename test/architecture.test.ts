@@ -247,6 +247,6 @@ test('the check accepts what the arrows and the fences allow', () => {
   expect(sample(files)).toEqual([]);
 });
 
-test('a file that does not parse fails the check instead of being passed over', () => {
+test('a file that does not parse fails the check instead of being left out', () => {
   expect(() => sample({ 'src/shared/base/a.ts': 'import {' })).toThrow('src/shared/base/a.ts');
 });

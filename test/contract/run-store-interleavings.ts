@@ -27,7 +27,7 @@ type Step = typeof step extends Arbitrary<infer T> ? T : never;
 
 /**
  * Three workers do anything in any order, each relying on its last claim until it is refused. The model
- * is one line: only the last claim that was not let go may write.
+ * is one line: only the last claim that was not released may write.
  */
 export function interleavings(makeWorld: MakeWorld): void {
   test('of three owners keeps the log whole, the end last and the journal the owner’s', async () => {

@@ -112,7 +112,7 @@ export type Keys = ReturnType<typeof keysFor>;
 /**
  * The manifest (a hash, with the fields of the lock), the wait queue (a sorted set of runs), the log (a stream), the
  * runs that left not long ago (a sorted set), the numbers of entries that are kept once per name (a hash), the writes of the
- * holder by operation id (a hash), what happened after its runs (a stream), and the number of the last claim of each run in it
+ * lock owner by operation id (a hash), what happened after its runs (a stream), and the number of the last claim of each run in it
  * (a hash).
  */
 export type ThreadPart = 'manifest' | 'waiters' | 'log' | 'left' | 'once' | 'ops' | 'events' | 'claims';

@@ -195,7 +195,7 @@ describe('from a pipe', () => {
     expect(runs.map(({ status }) => status)).toEqual(['cancelled']);
   });
 
-  test('SIGTERM lets go of the answer, which goes on', async () => {
+  test('SIGTERM releases the answer, which goes on', async () => {
     const { world } = shared;
     const chat = new CliProcess(['chat', 'plain', '--thread', 'let-go'], { env: envOf(world), keepsInput: true });
     chat.type(planInput(paused('let-go')));

@@ -37,7 +37,7 @@ test.each([
   ['a replica', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE'], 'promote it'],
 ] as const)(
   'a producer is not ready while Redis is %s, says what to do, and is ready again by itself',
-  async (_, breaks, mends, remedy) => {
+  async (_, breaks, repairs, remedy) => {
     const redis = await OwnRedis.start();
     const direct = connect(redis.url, 'work', () => {});
     onTestFinished(() => direct.disconnect());
@@ -55,7 +55,7 @@ test.each([
     expect(body).toMatchObject({ status: 'not_ready', redis: 'refuses', reason: expect.stringContaining(remedy) });
     expect((await send('GET', '/healthz')).status).toBe(200);
     expect((await send('GET', `/v1/runs/${accepted.body.runId}`)).status).toBe(200);
-    const [undo, ...how] = mends;
+    const [undo, ...how] = repairs;
     await direct.call(undo, ...how);
     await until('it is ready again', async () => (await send('GET', '/readyz')).status === 200);
     expect((await send('POST', '/v1/runs', request)).status).toBe(202);

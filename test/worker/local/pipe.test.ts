@@ -71,7 +71,7 @@ test('nothing is read ahead while the reviewer works, or while no piece is asked
   expect([seen.asked, seen.left]).toEqual([3, true]);
 });
 
-test('a cancelled pipe stops the reviewer and lets go of what it reads', async () => {
+test('a cancelled pipe stops the reviewer and releases what it reads', async () => {
   const stop = new AbortController();
   const { seen, events } = source(delta('one'), completed);
   const reader = {

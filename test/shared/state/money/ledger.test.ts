@@ -46,7 +46,7 @@ test('twenty clients that spend a batch at the same time never have more than it
       most = Math.max(most, spentMicrocents + reservedMicrocents);
       if (reservation.kind === 'exceeded') return;
       if (reservation.kind === 'busy') continue;
-      // Every fifth dies before it can settle; the next holder of its run counts what it held.
+      // Every fifth dies before it can settle; the next owner of its run counts what it reserved.
       if (random.below(5) === 0) await ledger.writeOff(accounts);
       else await ledger.settle(paid(accounts, id, random.below(reservation.amount + 1)));
     }
