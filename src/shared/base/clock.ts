@@ -6,6 +6,25 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/**
+ * Repeats the work every `ms`, one at a time: a slow store is not asked faster than it answers. Disposing waits for what is
+ * under way. Does not keep the process alive.
+ */
+export function repeat(ms: number, work: () => Promise<unknown>, onError: (error: unknown) => void): AsyncDisposable {
+  let running: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    running ??= work()
+      .then(() => {}, onError)
+      .finally(() => (running = undefined));
+  }, ms).unref();
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -8,6 +8,7 @@ import { TurnSuspension } from '../turn/contract.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps } from '../run/open-run.ts';
+import { paymentBy, writeOff } from '../run/payment.ts';
 
 export type AuxiliaryCallDeps = Pick<
   RunDeps,
@@ -74,27 +75,13 @@ export async function askModel(
 /** The gate that the call must pass before each attempt. */
 export async function gateFor(call: AuxiliaryCall, deps: AuxiliaryCallDeps): Promise<AttemptGate> {
   const { accounts, isRepeat } = call;
-  const { ports, maxInlineWaitMs, tenants, metrics, agents, wake } = deps;
-  const { weight, budget } = tenants.of(accounts.tenant);
-  const wakeAll = (runIds: readonly string[]) => {
-    for (const id of runIds) wake(id, 'there is money for it now');
-  };
-  if (isRepeat && ports.ledger.isCapped(accounts)) wakeAll(await ports.ledger.writeOff(accounts));
+  if (isRepeat) await writeOff(accounts, deps);
   return new AttemptGate({
-    ports,
-    clock: ports.clock,
-    log: logOf(call, deps),
-    accounts,
-    owner: newNonce(),
-    weight,
-    breaker: agents.get(accounts.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
-    maxInlineWaitMs,
-    denyUnpriced: budget?.unpriced === 'deny',
-    modelName: metrics?.modelName,
-    meter: metrics?.money,
+    ...paymentBy(accounts, newNonce(), logOf(call, deps), deps),
+    ports: deps.ports,
+    weight: deps.tenants.of(accounts.tenant).weight,
+    breaker: deps.agents.get(accounts.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
     approved: () => false,
-    emit: () => {},
-    wake: wakeAll,
   });
 }
 

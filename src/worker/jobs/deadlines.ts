@@ -3,7 +3,7 @@ import type { ErrorInfo } from '../../shared/base/errors.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
-import type { Clock } from '../../shared/base/clock.ts';
+import { repeat, type Clock } from '../../shared/base/clock.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { Timers } from '../../shared/state/run/waits/waits.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
@@ -32,27 +32,18 @@ const atOnce = 100;
  */
 export class DeadlineWatch implements AsyncDisposable {
   readonly #deps: DeadlineDeps;
-  readonly #timer: NodeJS.Timeout;
-  #polling: Promise<void> | undefined;
+  readonly #polling: AsyncDisposable;
 
   constructor(deps: DeadlineDeps) {
     this.#deps = deps;
-    this.#timer = setInterval(() => {
-      // One poll at a time: a slow Redis is not asked faster than it answers.
-      this.#polling ??= this.#poll().finally(() => (this.#polling = undefined));
-    }, everyMs).unref();
+    const onError = (err: unknown) => deps.log.debug({ err }, 'deadlines could not be read');
+    this.#polling = repeat(everyMs, () => this.#poll(), onError);
   }
 
   async #poll(): Promise<void> {
     const { deadlines, log } = this.#deps;
-    try {
-      for (const runId of await deadlines.due(atOnce))
-        await this.#expire(runId).catch((err: unknown) =>
-          log.warn({ err, runId }, 'run was not ended at its deadline'),
-        );
-    } catch (err) {
-      log.debug({ err }, 'deadlines could not be read');
-    }
+    for (const runId of await deadlines.due(atOnce))
+      await this.#expire(runId).catch((err: unknown) => log.warn({ err, runId }, 'run was not ended at its deadline'));
   }
 
   async #expire(runId: string): Promise<void> {
@@ -85,7 +76,6 @@ export class DeadlineWatch implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#polling;
+    await this.#polling[Symbol.asyncDispose]();
   }
 }

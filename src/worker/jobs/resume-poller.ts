@@ -1,3 +1,4 @@
+import { repeat } from '../../shared/base/clock.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus } from '../../shared/contract/run.ts';
 import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
@@ -27,14 +28,13 @@ const timersAtOnce = 100;
  */
 export class ResumePoller implements AsyncDisposable {
   readonly #deps: ResumePollerDeps;
-  readonly #timers: NodeJS.Timeout[];
-  readonly #busy = new Set<string>();
+  readonly #polls: readonly AsyncDisposable[];
   readonly #inFlight = new Set<Promise<void>>();
 
   constructor(deps: ResumePollerDeps) {
     this.#deps = deps;
     const { waits, rateLimiter, ledger } = deps;
-    this.#timers = [
+    this.#polls = [
       this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => rateLimiter.dispatch()),
       this.#every(timersEveryMs, 'timers', 'its time has come', () => waits.due(timersAtOnce)),
       this.#every(moneyEveryMs, 'money', 'there is money for it now', () => ledger.dispatch()),
@@ -64,23 +64,15 @@ export class ResumePoller implements AsyncDisposable {
     await waits.clear(runId);
   }
 
-  /** One poll at a time: a slow Redis is not asked faster than it answers. */
-  #every(ms: number, name: string, summary: string, poll: () => Promise<readonly string[]>): NodeJS.Timeout {
-    const timer = setInterval(() => {
-      if (this.#busy.has(name)) return;
-      this.#busy.add(name);
-      poll()
-        .then((runIds) => {
-          for (const runId of runIds) this.wake(runId, summary);
-        })
-        .catch((error: unknown) => this.#deps.log.debug({ err: error }, `waiting runs could not be polled: ${name}`))
-        .finally(() => this.#busy.delete(name));
-    }, ms);
-    return timer.unref();
+  #every(ms: number, name: string, summary: string, poll: () => Promise<readonly string[]>): AsyncDisposable {
+    const resumeDue = async () => {
+      for (const runId of await poll()) this.wake(runId, summary);
+    };
+    return repeat(ms, resumeDue, (err) => this.#deps.log.debug({ err }, `waiting runs could not be polled: ${name}`));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const poll of this.#polls) void poll[Symbol.asyncDispose]();
     await Promise.all(this.#inFlight);
   }
 }

@@ -17,8 +17,8 @@ import { toolSecretsOf, type ToolSecrets } from '../agents/tool-secrets.ts';
 import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import { scrubbed } from '../llm/scrubbed.ts';
-import type { TemplateCapabilities } from '../prompt/template.ts';
-import { agentOfNode, dataOf, promptOfNode } from '../run/node-run.ts';
+import { type TemplateCapabilities, renderTemplate } from '../prompt/template.ts';
+import { agentOfNode, dataOf } from '../run/node-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { configuredTools, configArgs } from '../tools/configure.ts';
 import { cancelOn, localDeps, runSegment } from './drive.ts';
@@ -118,7 +118,12 @@ async function execute(context: NodeContext, host: NodeHost): Promise<NodeOutcom
   refuseUnserved(agent, configuredTools(tools, definition.toolOptions, definition.toolCollisions), host.toolSecrets);
   const models = modelsFor(agent, host);
   const media = models.mediaFor(agent, definition.model) && wanted;
-  const input = await promptOfNode(node, dataOf(context), host.resolverCapabilities ?? {}, context.signal);
+  const input = await renderTemplate(
+    node.prompt_template,
+    dataOf(context),
+    host.resolverCapabilities ?? {},
+    context.signal,
+  );
 
   const ports = portsFor(context, host);
   const deps = localDeps({

@@ -1,7 +1,7 @@
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { NodeConfig } from '../../shared/contract/node.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
-import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
+import { renderTemplate, type TemplateData } from '../prompt/template.ts';
 import { effectiveRetry } from './limits.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 
@@ -30,7 +30,7 @@ export async function assignmentOf(
   const { node } = work;
   try {
     const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent, raise: request.raise });
-    const prompt = await promptOfNode(node, { ...dataOf(node), input }, {}, signal);
+    const prompt = await renderTemplate(node.prompt_template, { ...dataOf(node), input }, {}, signal);
     return { ...assigned, prompt };
   } catch (error) {
     return { agent, prompt: '', refusal: asRunError(error) };
@@ -74,16 +74,6 @@ export function agentOfNode(
     deniedTools: definition.tools.filter((name) => !granted.includes(name)),
     append,
   };
-}
-
-/** The user message of a node. Throws what {@link renderTemplate} throws. */
-export async function promptOfNode(
-  node: Pick<NodeConfig, 'prompt_template'>,
-  data: TemplateData,
-  capabilities: TemplateCapabilities,
-  signal: AbortSignal,
-): Promise<string> {
-  return await renderTemplate(node.prompt_template, data, capabilities, signal);
 }
 
 /** What templates refer to as `inputs.*` and `run.outputs.*`. */

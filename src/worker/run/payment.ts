@@ -1,3 +1,4 @@
+import type { Log } from '../../shared/base/log.ts';
 import { budgetCap } from '../../shared/contract/money.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
@@ -34,19 +35,26 @@ export async function writeOff(accounts: Accounts, { ports, wake }: Pick<RunDeps
   for (const runId of await ports.ledger.writeOff(accounts)) wake(runId, moneyCame);
 }
 
+type PaymentDeps = Pick<RunDeps, 'ports' | 'maxInlineWaitMs' | 'metrics' | 'wake' | 'tenants'>;
+
 /** The accounts and the rules by which a run pays. */
 export function paymentOf(
   { record, assignment: { agent }, writer, log, owner, accounts }: OpenRun,
-  {
-    ports,
-    maxInlineWaitMs,
-    metrics,
-    wake,
-    tenants,
-  }: Pick<RunDeps, 'ports' | 'maxInlineWaitMs' | 'metrics' | 'wake' | 'tenants'>,
+  deps: PaymentDeps,
 ): StepGateOptions {
   const budget = effectiveBudget(agent?.definition, record.request);
+  const payment = paymentBy(accounts, owner, log, deps);
   const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
+  return { ...payment, denyUnpriced: isDenied || payment.denyUnpriced, emit: (body) => writer.emit(body) };
+}
+
+/** The rules by which accounts pay for calls that belong to no step of a run. */
+export function paymentBy(
+  accounts: Accounts,
+  owner: string,
+  log: Log,
+  { ports, maxInlineWaitMs, metrics, wake, tenants }: PaymentDeps,
+): StepGateOptions {
   return {
     ports,
     clock: ports.clock,
@@ -54,10 +62,10 @@ export function paymentOf(
     accounts,
     owner,
     maxInlineWaitMs,
-    denyUnpriced: isDenied || tenants.of(record.tenant).budget?.unpriced === 'deny',
+    denyUnpriced: tenants.of(accounts.tenant).budget?.unpriced === 'deny',
     modelName: metrics?.modelName,
     meter: metrics?.money,
-    emit: (body) => writer.emit(body),
+    emit: () => {},
     wake: (runIds) => {
       for (const id of runIds) wake(id, moneyCame);
     },

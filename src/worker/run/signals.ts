@@ -1,3 +1,4 @@
+import { repeat } from '../../shared/base/clock.ts';
 import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineExceeded } from '../../shared/contract/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -122,14 +123,13 @@ export class CancelWatch implements Disposable {
   readonly #listeners = new Map<string, (cancel: CancelRequest) => void>();
   readonly #ports: Pick<Ports, 'runs' | 'control' | 'log'>;
   readonly #subscription: Disposable;
-  readonly #timer: NodeJS.Timeout;
-  #polling = false;
+  readonly #polling: AsyncDisposable;
 
   constructor(ports: Pick<Ports, 'runs' | 'control' | 'log'>) {
     this.#ports = ports;
     this.#subscription = ports.control.onCancel((runId, cancel) => this.#listeners.get(runId)?.(cancel));
-    this.#timer = setInterval(() => void this.#poll(), pollMs);
-    this.#timer.unref();
+    const onError = (err: unknown) => ports.log.debug({ err }, 'cancel flags could not be read');
+    this.#polling = repeat(pollMs, () => this.#poll(), onError);
   }
 
   /** Calls back for every cancel of this run, possibly more than once. One watcher per run. */
@@ -143,19 +143,12 @@ export class CancelWatch implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer);
+    void this.#polling[Symbol.asyncDispose]();
     this.#subscription[Symbol.dispose]();
   }
 
   async #poll(): Promise<void> {
-    if (this.#polling || this.#listeners.size === 0) return;
-    this.#polling = true;
-    try {
-      for (const [runId, cancel] of await this.#ports.runs.pendingCancels()) this.#listeners.get(runId)?.(cancel);
-    } catch (error) {
-      this.#ports.log.debug({ err: error }, 'cancel flags could not be read');
-    } finally {
-      this.#polling = false;
-    }
+    if (this.#listeners.size === 0) return;
+    for (const [runId, cancel] of await this.#ports.runs.pendingCancels()) this.#listeners.get(runId)?.(cancel);
   }
 }
