@@ -9,19 +9,19 @@ import {
   type DecisionRecord,
 } from '../../shared/contract/decisions.ts';
 import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
-import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
+import { publicId } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
+import { cursorOf, entriesAfter, entryOf, listCursor, type IndexEntry } from './list-runs.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 
 const batchSize = 50;
 const maxScanned = 2_000;
 /** A run is listed before its record says that it waits; an entry whose run does not is only dead once it is older than this. */
 const settledMs = 60_000;
-const cursorForm = /^(\d{1,16})-([0-9A-Z]{26})$/;
 
 export const approvalKind = z.enum(['approval', 'user_input', 'unknown_outcome', 'budget']);
 export type ApprovalKind = z.infer<typeof approvalKind>;
@@ -30,7 +30,7 @@ const approvalsQuery = z.strictObject({
   agent: publicId.optional(),
   kind: approvalKind.optional(),
   /** From the previous page; absent for the first. */
-  cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  cursor: listCursor.optional(),
   /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
   limit: z.int().min(1).max(100).default(50),
 });
@@ -50,63 +50,41 @@ export const approvalView = z.object({
 });
 export type ApprovalView = z.infer<typeof approvalView>;
 
-/** A run in the list of those that wait for people: by the time at which these were asked. */
-interface Entry {
-  readonly runId: string;
-  readonly askedAtMs: number;
-}
-
 /** A page of what the runs of a tenant wait for people to decide, newest first. Looks at no more than 2,000 runs. */
 export async function listApprovals(
   input: ApprovalsQuery,
   tenant: string,
   core: ClientCore,
 ): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
-  const parsed = approvalsQuery.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
-  const { agent, kind, cursor, limit } = parsed.data;
+  const { agent, kind, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
   return await core.reach(async (redis) => {
     const approvals: ApprovalView[] = [];
-    let last = cursor === undefined ? undefined : parseCursor(cursor);
+    let last = cursor === undefined ? undefined : entryOf(cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, core.keys.asking(tenant), redis);
+      const entries = await entriesAfter(last, core.keys.asking(tenant), batchSize, redis);
       const found = await readEntries(entries, tenant, core, redis);
       for (const [at, entry] of entries.entries()) {
         last = entry;
         const views = found[at] ?? [];
         approvals.push(...views.filter((view) => (!agent || view.agent === agent) && (!kind || view.kind === kind)));
-        if (approvals.length >= limit) return { approvals, cursor: `${entry.askedAtMs}-${entry.runId}` };
+        if (approvals.length >= limit) return { approvals, cursor: cursorOf(entry) };
       }
       if (entries.length < batchSize) return { approvals };
     }
-    return last === undefined ? { approvals } : { approvals, cursor: `${last.askedAtMs}-${last.runId}` };
+    return last === undefined ? { approvals } : { approvals, cursor: cursorOf(last) };
   });
-}
-
-/** The entries that follow one in the list, which may be gone by now. */
-async function entriesAfter(last: Entry | undefined, key: string, redis: RedisConnection): Promise<readonly Entry[]> {
-  const start = last === undefined ? 0 : await rankAfter(last, key, redis);
-  const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
-  return pairsOf(flat).map(([runId, at]) => ({ runId, askedAtMs: Number(at) }));
-}
-
-async function rankAfter({ runId, askedAtMs }: Entry, key: string, redis: RedisConnection): Promise<number> {
-  const newer = await redis.zcount(key, `(${askedAtMs}`, '+inf');
-  // Within one millisecond the order is that of the ids.
-  const same = await redis.zrangebyscore(key, askedAtMs, askedAtMs);
-  return newer + same.filter((other) => other >= runId).length;
 }
 
 /** What each run waits for people to decide, in the order of the entries. Those that do not wait leave the list. */
 async function readEntries(
-  entries: readonly Entry[],
+  entries: readonly IndexEntry[],
   tenant: string,
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<readonly (readonly ApprovalView[])[]> {
   const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, core, redis));
   const settledBefore = Date.now() - settledMs;
-  const dead = entries.filter(({ askedAtMs }, at) => found[at]?.length === 0 && askedAtMs < settledBefore);
+  const dead = entries.filter(({ atMs }, at) => found[at]?.length === 0 && atMs < settledBefore);
   if (dead.length > 0) await redis.zrem(core.keys.asking(tenant), ...dead.map(({ runId }) => runId));
   return found;
 }
@@ -151,9 +129,4 @@ function approvalOf(
     votes: record ? votesOf(record) : [],
     href: `/v1/runs/${runId}`,
   });
-}
-
-function parseCursor(cursor: string): Entry {
-  const [, askedAtMs, runId] = cursorForm.exec(cursor) as RegExpExecArray;
-  return { runId: runIdSchema.parse(runId), askedAtMs: Number(askedAtMs) };
 }

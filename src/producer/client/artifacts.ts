@@ -11,7 +11,7 @@ import { readNotes, readTexts } from '../../shared/state/results/progress-notes.
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 import { checkRunId } from './accept/validate.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256Of } from '../../shared/contract/media.ts';
 
@@ -30,12 +30,11 @@ export async function readProgress(
   core: ClientCore,
 ): Promise<readonly ProgressEntry[]> {
   const runId = checkRunId(id);
-  const parsed = progressQuery.safeParse(query);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
+  const asked = parseAs(progressQuery, query, 'the query is not valid');
   return await core.reach(async (redis) => {
     const all = await readNotes(redis, core.keys, tenant, runId);
     if (all.length === 0) await loadRecord(core, redis, runId, tenant);
-    const notes = selectNotes(all, parsed.data);
+    const notes = selectNotes(all, asked);
     const texts = await readTexts(redis, core.keys, tenant, notes, core.artifactFolder);
     return notes.map((note, index) => {
       const text = texts[index];

@@ -11,7 +11,7 @@ import {
 } from '../../shared/contract/money.ts';
 import { requireOperator, type Rights, checkRunId } from './accept/validate.ts';
 import type { ClientCore } from './client-core.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 import type { AccountWindow, Cap } from '../../shared/state/money/accounts.ts';
 import {
   accountInTotal,
@@ -20,6 +20,7 @@ import {
   tenantAccountInUse,
   tenantAccountNow,
   topUp,
+  type BudgetAccount,
 } from '../../shared/state/money/budgets.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { loadRecord } from './read-run.ts';
@@ -79,7 +80,7 @@ export class Budgets {
    */
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {
     const name = checkName(scope, id, this.#tenant);
-    return await this.#core.reach((redis) => readAccount(name, this.#tenant, this.#core, redis));
+    return await this.#core.reach(async (redis) => readBudget(await locate(name, this.#tenant, this.#core, redis)));
   }
 
   /**
@@ -87,14 +88,14 @@ export class Budgets {
    * Runs that wait for money go on by themselves when the new cap lets them. Throws `validation`, `invalid_id`.
    */
   async set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView> {
-    const parsed = budgetSettings.safeParse(settings);
-    if (!parsed.success) throw invalid('validation', 'the budget is not valid', parsed.error);
+    const parsed = parseAs(budgetSettings, settings, 'the budget is not valid');
     const name = checkName(scope, id, this.#tenant);
     if (name.scope !== 'batch') throw new RunError('validation', 'only the budget of a batch can be set');
-    const { maxCostUsd, maxCostMicrocents, onExceed } = parsed.data;
-    const capMicrocents = microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd');
-    const cap = { capMicrocents, onExceed };
-    return await this.#core.reach((redis) => setBatchCap(name.id, this.#tenant, cap, this.#core, redis));
+    const { maxCostUsd, maxCostMicrocents, onExceed } = parsed;
+    const cap = { capMicrocents: microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd'), onExceed };
+    const account = accountInTotal('batch', name.id);
+    const { keys } = this.#core;
+    return await this.#core.reach((redis) => setBudget({ redis, keys, tenant: this.#tenant, account }, cap));
   }
 
   /**
@@ -108,11 +109,10 @@ export class Budgets {
     request: TopUpRequest,
     { idempotencyKey }: TopUpOptions = {},
   ): Promise<BudgetView> {
-    const parsed = topUpRequest.safeParse(request);
-    if (!parsed.success) throw invalid('validation', 'the top-up is not valid', parsed.error);
+    const { usd: dollars, microcents: exact } = parseAs(topUpRequest, request, 'the top-up is not valid');
     const name = checkName(scope, id, this.#tenant);
     if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
-    const topUp = topUpOf(parsed.data.usd, parsed.data.microcents, 'usd', idempotencyKey);
+    const topUp = topUpOf(dollars, exact, 'usd', idempotencyKey);
     return await this.#core.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#core, redis));
   }
 }
@@ -124,10 +124,8 @@ export function topUpOf(
   field: string,
   idempotencyKey: string | undefined,
 ): { readonly microcents: number; readonly key: string | undefined } {
-  const key = publicId.optional().safeParse(idempotencyKey);
-  if (!key.success) throw invalid('validation', 'the idempotency key is not valid', key.error);
-  const amount = microcentsOf(dollars, exact, field);
-  return { microcents: amount, key: key.data };
+  const key = parseAs(publicId.optional(), idempotencyKey, 'the idempotency key is not valid');
+  return { microcents: microcentsOf(dollars, exact, field), key };
 }
 
 function microcentsOf(dollars: number | undefined, exact: number | undefined, field: string): number {
@@ -139,20 +137,16 @@ function microcentsOf(dollars: number | undefined, exact: number | undefined, fi
 
 /** Throws `validation`, `invalid_id`, `run_not_found`, or `not_found` for another tenant. */
 function checkName(scope: unknown, id: unknown, tenant: string): AccountName {
-  const parsed = budgetScope.safeParse(scope);
-  if (!parsed.success) throw invalid('validation', 'the scope is not valid', parsed.error);
-  return { scope: parsed.data, id: checkId(parsed.data, id, tenant) };
+  const checked = parseAs(budgetScope, scope, 'the scope is not valid');
+  return { scope: checked, id: checkId(checked, id, tenant) };
 }
 
 function checkId(scope: BudgetScope, id: unknown, tenant: string): string {
   switch (scope) {
     case 'run':
       return checkRunId(id);
-    case 'batch': {
-      const parsed = publicId.safeParse(id);
-      if (!parsed.success) throw invalid('invalid_id', 'the batch id is not valid', parsed.error);
-      return parsed.data;
-    }
+    case 'batch':
+      return parseAs(publicId, id, 'the batch id is not valid', 'invalid_id');
     case 'tenant':
       if (id !== tenant) throw new RunError('not_found', 'there is no such tenant; you can only see your own');
       return tenant;
@@ -174,27 +168,6 @@ export function parseAccountName(name: string): AccountName | undefined {
   return scope.success ? { scope: scope.data, id: name.slice(at + 1) } : undefined;
 }
 
-/** The account now. Throws `run_not_found` for a run that the tenant does not have. */
-export async function readAccount(
-  name: AccountName,
-  tenant: string,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<BudgetView> {
-  return await readBudget({ redis, keys: core.keys, tenant, ...(await locate(name, tenant, core, redis)) });
-}
-
-/** Sets the cap of a batch; top-ups stay. */
-export async function setBatchCap(
-  id: string,
-  tenant: string,
-  cap: Cap,
-  { keys }: ClientCore,
-  redis: RedisConnection,
-): Promise<BudgetView> {
-  return await setBudget({ redis, keys, tenant, account: accountInTotal('batch', id) }, cap);
-}
-
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
 export async function topUpAccount(
   name: AccountName,
@@ -203,32 +176,32 @@ export async function topUpAccount(
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const budget = { redis, keys: core.keys, tenant, ...(await locate(name, tenant, core, redis)) };
-  const view = await topUp(budget, microcents, key);
+  const view = await topUp(await locate(name, tenant, core, redis), microcents, key);
   if (view) return view;
   throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
 }
 
-/** Where the account is kept, and its cap as far as it is known elsewhere. */
+/** Where the account is kept, and its cap as far as it is known elsewhere. Throws `run_not_found`. */
 async function locate(
   { scope, id }: AccountName,
   tenant: string,
   core: ClientCore,
   redis: RedisConnection,
-): Promise<{ readonly account: AccountWindow; readonly known: Cap | undefined }> {
+): Promise<BudgetAccount> {
+  const { keys } = core;
+  const at = (account: AccountWindow, known?: Cap) => ({ redis, keys, tenant, account, known });
   switch (scope) {
     case 'batch':
-      return { account: accountInTotal(scope, id), known: undefined };
+      return at(accountInTotal(scope, id));
     case 'run': {
       const { budget } = (await loadRecord(core, redis, id, tenant)).request;
       const capMicrocents = budgetCap(budget);
-      const known = budget && capMicrocents !== undefined ? { capMicrocents, onExceed: budget.onExceed } : undefined;
-      return { account: accountInTotal(scope, id), known };
+      const isCapped = budget && capMicrocents !== undefined;
+      return at(accountInTotal(scope, id), isCapped ? { capMicrocents, onExceed: budget.onExceed } : undefined);
     }
     case 'tenant': {
       const { budget } = core.tenants.of(id);
-      if (!budget) return { account: await tenantAccountInUse(id, redis, core.keys), known: undefined };
-      return { account: tenantAccountNow(id, budget.window), known: budget };
+      return budget ? at(tenantAccountNow(id, budget.window), budget) : at(await tenantAccountInUse(id, redis, keys));
     }
     default:
       return assertNever(scope);

@@ -6,7 +6,7 @@ import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import { parseAccountName } from './budgets.ts';
 
@@ -21,11 +21,10 @@ export async function cancelRun(
   core: ClientCore,
 ): Promise<RunView> {
   const runId = checkRunId(id);
-  const parsed = cancelRequest.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error);
+  const request = parseAs(cancelRequest, safeInput(input), 'the cancel request is not valid');
   return await core.reach(async (redis) => {
     const record = await loadLegible(core, redis, runId, tenant);
-    const stopped = await stopFamily(record, parsed.data, familyPorts(core, redis));
+    const stopped = await stopFamily(record, request, familyPorts(core, redis));
     switch (stopped) {
       case 'gone':
         throw runNotFound(runId);

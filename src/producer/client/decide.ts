@@ -13,7 +13,7 @@ import { requireOperator, type Caller, checkRunId, runNotFound, safeInput } from
 import { leaveWaitQueues } from './cancel.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadChildren, loadLegible, loadView } from './read-run.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
 export interface DecideOptions {
@@ -46,9 +46,8 @@ export async function decideRun(
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
   const { tenant } = caller;
-  const parsed = decisionRequest.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error);
-  const decision = decisionOf(parsed.data, options, Date.now());
+  const request = parseAs(decisionRequest, safeInput(input), 'the decision is not valid');
+  const decision = decisionOf(request, options, Date.now());
   return await core.reach(async (redis) => {
     const record = await findAsking(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);

@@ -6,13 +6,13 @@ import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 
 const batchSize = 100;
 const maxScanned = 2_000;
 /** A run is listed before its record is written; an entry without a record is only dead once it is older than this. */
 const settledMs = 60_000;
-const cursorForm = /^(\d{1,16})-([0-9A-Z]{26})$/;
+export const listCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
 
 const listQuery = z.strictObject({
   status: runStatus.optional(),
@@ -21,17 +21,17 @@ const listQuery = z.strictObject({
   /** Only children of this run. */
   parent: runIdSchema.optional(),
   /** From the previous page; absent for the first. */
-  cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  cursor: listCursor.optional(),
   /** 1 to 100, default 50. */
   limit: z.int().min(1).max(100).default(50),
 });
 export type ListQuery = Readonly<z.input<typeof listQuery>>;
 type Query = z.output<typeof listQuery>;
 
-/** One run in a tenant's index: a sorted set by creation time. */
-interface IndexEntry {
+/** A run in an index of a tenant: a sorted set by the time of its creation, or of the question to people. */
+export interface IndexEntry {
   readonly runId: string;
-  readonly createdAtMs: number;
+  readonly atMs: number;
 }
 
 /** A page of a tenant's runs, newest first. Looks at no more than 2,000 entries. */
@@ -40,14 +40,12 @@ export async function listRuns(
   tenant: string,
   core: ClientCore,
 ): Promise<{ runs: readonly RunView[]; cursor?: string }> {
-  const parsed = listQuery.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
-  const query = parsed.data;
+  const query = parseAs(listQuery, input, 'the query is not valid');
   return await core.reach(async (redis) => {
     const runs: RunView[] = [];
-    let last = query.cursor === undefined ? undefined : parseCursor(query.cursor);
+    let last = query.cursor === undefined ? undefined : entryOf(query.cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, tenant, core, redis);
+      const entries = await entriesAfter(last, core.keys.index(tenant), batchSize, redis);
       const views = await readViews(entries, query, query.limit - runs.length, tenant, core, redis);
       for (const entry of entries) {
         last = entry;
@@ -59,30 +57,29 @@ export async function listRuns(
       if (entries.length < batchSize && isRead) return { runs };
       if (runs.length === query.limit) break;
     }
-    return last === undefined ? { runs } : { runs, cursor: `${last.createdAtMs}-${last.runId}` };
+    return last === undefined ? { runs } : { runs, cursor: cursorOf(last) };
   });
 }
 
-/** The entries that follow one in the index, which may be gone by now. */
-async function entriesAfter(
+/** Up to `count` entries of an index that follow one, which may be gone by now; the newest first. */
+export async function entriesAfter(
   last: IndexEntry | undefined,
-  tenant: string,
-  core: ClientCore,
+  key: string,
+  count: number,
   redis: RedisConnection,
 ): Promise<readonly IndexEntry[]> {
-  const key = core.keys.index(tenant);
   const start = last === undefined ? 0 : await rankAfter(last, key, redis);
-  const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
-  return pairsOf(flat).map(([runId, at]) => ({ runId, createdAtMs: Number(at) }));
+  const flat = await redis.zrevrange(key, start, start + count - 1, 'WITHSCORES');
+  return pairsOf(flat).map(([runId, at]) => ({ runId, atMs: Number(at) }));
 }
 
-async function rankAfter(last: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
-  const rank = await redis.zrevrank(key, last.runId);
-  if (rank !== null) return rank + 1;
-  // It is gone. Within one millisecond the order is that of the ids, and bulk requests put many runs into one.
-  const newer = await redis.zcount(key, `(${last.createdAtMs}`, '+inf');
-  const same = await redis.zrangebyscore(key, last.createdAtMs, last.createdAtMs);
-  return newer + same.filter((runId) => runId > last.runId).length;
+async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
+  const [rank, score] = await Promise.all([redis.zrevrank(key, runId), redis.zscore(key, runId)]);
+  if (rank !== null && Number(score) === atMs) return rank + 1;
+  // It is gone, or has asked again since. Within one millisecond the order is that of the ids, and bulk requests put many runs into one.
+  const newer = await redis.zcount(key, `(${atMs}`, '+inf');
+  const same = await redis.zrangebyscore(key, atMs, atMs);
+  return newer + same.filter((other) => other > runId).length;
 }
 
 /** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
@@ -98,7 +95,7 @@ async function readViews(
     entries.map(({ runId }) => redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
   );
   const settledBefore = Date.now() - settledMs;
-  const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.createdAtMs < settledBefore);
+  const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.atMs < settledBefore);
   if (dead.length > 0) await redis.zrem(core.keys.index(tenant), ...dead.map((entry) => entry.runId));
   const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
@@ -118,9 +115,14 @@ function fits([status, agent, thread, parent]: readonly (string | null)[], query
   );
 }
 
-function parseCursor(cursor: string): IndexEntry {
-  const [, createdAtMs, runId] = cursorForm.exec(cursor) as RegExpExecArray;
-  return { runId: runIdSchema.parse(runId), createdAtMs: Number(createdAtMs) };
+/** The cursor of a page that ends with this entry. */
+export function cursorOf({ atMs, runId }: IndexEntry): string {
+  return `${atMs}-${runId}`;
+}
+
+export function entryOf(cursor: string): IndexEntry {
+  const [atMs, runId = ''] = cursor.split('-');
+  return { runId: runIdSchema.parse(runId), atMs: Number(atMs) };
 }
 
 /**

@@ -10,7 +10,7 @@ import type { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 import { redriveFailed } from '../../shared/state/run/redrive.ts';
 
 /** Pages of the tenant's runs that one call looks through. */
@@ -42,9 +42,7 @@ export interface RedriveAnswer {
 
 /** Queues failed runs again: one of them, or as many as `limit`. */
 export async function redriveRuns(input: RedriveRequest, tenant: string, core: ClientCore): Promise<RedriveAnswer> {
-  const parsed = redriveRequest.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error);
-  const { runId, code, limit, deadlineMs } = parsed.data;
+  const { runId, code, limit, deadlineMs } = parseAs(redriveRequest, input, 'the redrive request is not valid');
   if (runId !== undefined) {
     const record = await legible(checkRunId(runId), tenant, core);
     const done = await redriveRun(record, deadlineMs, core);

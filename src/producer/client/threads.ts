@@ -16,7 +16,7 @@ import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { safeInput } from './accept/validate.ts';
-import { invalid } from '../../shared/base/problems.ts';
+import { parseAs } from '../../shared/base/problems.ts';
 
 /** Messages that one answer shows at most. */
 export const maxMessages = 200;
@@ -171,7 +171,5 @@ export class Threads {
 }
 
 function parse<T extends object>(schema: z.ZodType<T>, input: unknown, what = 'query') {
-  const parsed = schema.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error);
-  return defined(parsed.data);
+  return defined(parseAs(schema, safeInput(input), `the ${what} is not valid`));
 }

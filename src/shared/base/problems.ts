@@ -41,6 +41,18 @@ export function invalid(code: 'validation' | 'invalid_id', what: string, { issue
   return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
 }
 
+/** The input as its schema reads it. Throws {@link invalid} for any other. */
+export function parseAs<T extends z.ZodType>(
+  schema: T,
+  input: unknown,
+  what: string,
+  code: 'validation' | 'invalid_id' = 'validation',
+): z.output<T> {
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw invalid(code, what, parsed.error);
+}
+
 function dotted(path: readonly PropertyKey[]): string {
   return path.map(String).join('.');
 }
