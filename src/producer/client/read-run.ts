@@ -1,7 +1,7 @@
 import { childrenOf } from '../../shared/state/run/children/children.ts';
 import { readDecision, type DecisionRecord } from '../../shared/contract/decisions.ts';
 import { isTerminal } from '../../shared/contract/event.ts';
-import { legibleRecord } from '../../shared/contract/legible-record.ts';
+import { legibleRecord } from '../../shared/contract/run-record.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { EventBuffer } from './follow/event-hub.ts';

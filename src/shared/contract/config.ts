@@ -1,7 +1,7 @@
 import { problemsOf } from '../base/problems.ts';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
-import { parseArtifactStore } from './artifact-store.ts';
+import { parseArtifactStore } from './artifacts.ts';
 import { asRunError, RunError } from '../base/errors.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
 import { maxQueues, runQueue, servedQueue } from './queues.ts';

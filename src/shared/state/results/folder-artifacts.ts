@@ -1,6 +1,6 @@
 import { open, readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { artifactTtlS } from '../../contract/artifact-store.ts';
+import { artifactTtlS } from '../../contract/artifacts.ts';
 import { RunError } from '../../base/errors.ts';
 import { runId as runIdForm } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { artifactTtlS } from '../../contract/artifact-store.ts';
+import { artifactTtlS } from '../../contract/artifacts.ts';
 import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
 import { withNamedErrors } from '../errors.ts';

@@ -1,7 +1,7 @@
 import type * as sdkModule from '@aws-sdk/client-s3';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { z } from 'zod';
-import { artifactTtlS, type ArtifactStore } from '../../contract/artifact-store.ts';
+import { artifactTtlS, type ArtifactStore } from '../../contract/artifacts.ts';
 import { RunError } from '../../base/errors.ts';
 import { newNonce, runId as runIdForm } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';

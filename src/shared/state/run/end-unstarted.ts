@@ -2,7 +2,7 @@ import { notifyParent, type Family } from './children/children.ts';
 import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
-import { legibleRecord } from '../../contract/legible-record.ts';
+import { legibleRecord } from '../../contract/run-record.ts';
 import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';

@@ -1,4 +1,4 @@
-import { legibleRecord } from '../../contract/legible-record.ts';
+import { legibleRecord } from '../../contract/run-record.ts';
 import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
 

@@ -1,5 +1,5 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
-import { legibleRecord } from '../../contract/legible-record.ts';
+import { legibleRecord } from '../../contract/run-record.ts';
 import { type RunKeySpace, loadScript, runScript } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';

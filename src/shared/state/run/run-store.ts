@@ -1,5 +1,5 @@
 import { storedCancel, type CancelRequest } from '../../contract/control.ts';
-import { legibleRecord } from '../../contract/legible-record.ts';
+import { legibleRecord } from '../../contract/run-record.ts';
 import { checkClaimEvents, claimRun, type Claim, type ClaimRequest } from './claim.ts';
 import { checkCommit, commitRun, type Commit, type CommitReply, type Ownership } from './commit.ts';
 import { FlushGatherer } from './flush.ts';

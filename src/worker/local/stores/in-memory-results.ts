@@ -1,5 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import { artifactTtlS } from '../../../shared/contract/artifact-store.ts';
+import { artifactTtlS } from '../../../shared/contract/artifacts.ts';
 import {
   type ArtifactInfo,
   type Artifacts,

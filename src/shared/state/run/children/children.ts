@@ -2,7 +2,7 @@ import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '.
 import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
-import { legibleRecord } from '../../../contract/legible-record.ts';
+import { legibleRecord } from '../../../contract/run-record.ts';
 import { jsonText } from '../../../base/json.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys, eventTargets } from '../../script.ts';
 import { forgetOpen } from '../open-runs.ts';

@@ -1,7 +1,7 @@
 import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
 import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
-import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
+import { legibleLineage, legibleRequest } from '../../../contract/run-record.ts';
 import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
