@@ -1,6 +1,6 @@
+import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
 
@@ -35,9 +35,7 @@ export class AgentDirectory {
   /** All of them, by id. Entries that a newer worker wrote in another form are left out. */
   async list(redis: RedisConnection): Promise<readonly AgentView[]> {
     const entries = await redis.hvals(this.#keys.agents);
-    const agents = entries
-      .map((json) => agentView.safeParse(parseJson(json)).data)
-      .filter((agent) => agent !== undefined);
+    const agents = entries.map((json) => agentView.safeParse(jsonOr(json)).data).filter((agent) => agent !== undefined);
     return agents.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -63,13 +61,5 @@ export class AgentDirectory {
   async #read(redis: RedisConnection): Promise<void> {
     this.#known = new Set(await redis.hkeys(this.#keys.agents));
     this.#readAt = performance.now();
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

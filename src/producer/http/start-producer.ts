@@ -1,3 +1,4 @@
+import { jsonOr } from '../../shared/base/json.ts';
 import type { AddressInfo } from 'node:net';
 import { parseApiKeys, type ApiKey, type Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -165,18 +166,10 @@ async function listAgents(
   const { error, stdout, stderr } = await promise;
   // Whatever an agent module prints while it is loaded comes first.
   const line = stdout.trimEnd().split('\n').at(-1) ?? '';
-  const listed = z.array(agentView).safeParse(parseJson(line));
+  const listed = z.array(agentView).safeParse(jsonOr(line));
   if (!listed.success)
     throw new RunError('agent_manifest_invalid', cutText(stderr || 'the lister printed no agents', 2_048), {
       cause: error,
     });
   return { agents: listed.data, problems: error ? cutText(stderr, 2_048) : '' };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

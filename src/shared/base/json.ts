@@ -28,12 +28,24 @@ function whole(text: string): string {
   return text.replace(escapes, (escape) => (halfCharacter.test(escape) ? '\\ufffd' : escape));
 }
 
+/** The value of a JSON text, or `otherwise` for a text that is none. */
+export function jsonOr(text: string, otherwise?: unknown): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return otherwise;
+  }
+}
+
+/** Is this an object with fields, neither null nor an array? */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
 /** JSON with sorted keys, so that the same value in another order of fields is the same text. */
 export function canonicalJson(value: unknown): string {
   return jsonText(value, (_, item: unknown) =>
-    item !== null && typeof item === 'object' && !Array.isArray(item)
-      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : item,
+    isRecord(item) ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1))) : item,
   );
 }
 

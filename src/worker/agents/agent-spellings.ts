@@ -1,3 +1,4 @@
+import { isRecord } from '../../shared/base/json.ts';
 import type { AgentInput } from '../../shared/contract/agent/agent.ts';
 
 type FallbackModels = AgentInput['fallbackModels'];
@@ -89,10 +90,6 @@ export function canonicalAgent(given: Readonly<Record<string, unknown>>): Canoni
       return path;
     },
   };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function split(path: string): [string | undefined, string] {

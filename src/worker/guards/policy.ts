@@ -1,3 +1,4 @@
+import { isRecord } from '../../shared/base/json.ts';
 import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/contract/agent/policy.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
@@ -123,11 +124,7 @@ export function mergedArgs(args: unknown, updates: Readonly<Record<string, unkno
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isObject(value) ? value : {};
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
+  return isRecord(value) ? value : {};
 }
 
 function matches({ subjects, action, condition }: PolicyRule, question: PolicyQuestion): boolean {
@@ -207,7 +204,7 @@ function isEqual(a: unknown, b: unknown, depth = 0): boolean {
     if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
     return a.every((item, index) => isEqual(item, b[index], depth + 1));
   }
-  if (!isObject(a) || !isObject(b)) return false;
+  if (!isRecord(a) || !isRecord(b)) return false;
   const names = Object.keys(a);
   if (names.length !== Object.keys(b).length) return false;
   return names.every((name) => Object.hasOwn(b, name) && isEqual(a[name], b[name], depth + 1));

@@ -1,3 +1,4 @@
+import { jsonOr } from '../../shared/base/json.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
@@ -102,7 +103,7 @@ export class AnswerBuilder {
       const message = `provider ${this.#provider} stopped for tools and called none`;
       throw new LlmError('overloaded', this.#provider, message, { usage, retryable: false });
     }
-    const cutOff = finishReason === 'length' ? calls.filter((call) => !isJson(call.args)) : [];
+    const cutOff = finishReason === 'length' ? calls.filter((call) => jsonOr(call.args) === undefined) : [];
     const whole = calls.filter((call) => !cutOff.includes(call));
     return {
       message: { role: 'assistant', parts: this.#parts(whole, end.reasoningMeta) },
@@ -136,14 +137,5 @@ export class AnswerBuilder {
         `the answer of provider ${this.#provider} is over ${maxAnswerChars} characters`,
       );
     }
-  }
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
   }
 }

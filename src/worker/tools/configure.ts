@@ -1,3 +1,4 @@
+import { isRecord } from '../../shared/base/json.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
@@ -113,8 +114,4 @@ export function fixedArgsIn(args: unknown, names: readonly string[]): string[] {
 
 function withoutNames(fields: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)));
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { jsonOr } from '../../base/json.ts';
 import { z } from 'zod';
 import { assertNever, RunError } from '../../base/errors.ts';
 import { textOf } from '../message.ts';
@@ -91,20 +92,12 @@ export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined
         kind: 'tool_use',
         toolCallId: id,
         name,
-        input: valueOf(args),
+        input: jsonOr(args, args),
       }));
       return [...said, ...uses];
     }
     default:
       return assertNever(message);
-  }
-}
-
-function valueOf(args: string): unknown {
-  try {
-    return JSON.parse(args);
-  } catch {
-    return args;
   }
 }
 

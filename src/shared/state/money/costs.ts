@@ -1,6 +1,6 @@
+import { jsonOr, jsonText } from '../../base/json.ts';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
-import { jsonText } from '../../base/json.ts';
 import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
@@ -146,17 +146,9 @@ export function costRowsOf(day: string, hash: Readonly<Record<string, string>>):
 }
 
 function emptyRow(day: string, source: string): CostRow | undefined {
-  const names = sourceNames.safeParse(readJson(source));
+  const names = sourceNames.safeParse(jsonOr(source));
   if (!names.success) return undefined;
   const [agent, provider, model] = names.data;
   const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as Record<CostCounter, number>;
   return { day, agent, provider, model, ...zeros };
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

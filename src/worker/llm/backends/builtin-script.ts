@@ -1,3 +1,4 @@
+import { isRecord } from '../../../shared/base/json.ts';
 import type { AdvertisedTool, LlmRequest } from '../provider.ts';
 import { turnOf, type ModelScript } from './scripted.ts';
 
@@ -43,11 +44,11 @@ type Schema = Readonly<Record<string, unknown>>;
 /** Arguments that fit a JSON Schema as far as the user's text allows: the required ones, nothing more. */
 export function argsFor(schema: Schema, input: string): Record<string, unknown> {
   const value = valueFor({ ...schema, type: 'object' }, input, 0);
-  return isObject(value) ? { ...value } : {};
+  return isRecord(value) ? { ...value } : {};
 }
 
 function valueFor(schema: unknown, input: string, depth: number): unknown {
-  if (!isObject(schema) || depth > 8) return input;
+  if (!isRecord(schema) || depth > 8) return input;
   if ('const' in schema) return schema['const'];
   if (Array.isArray(schema['enum'])) return chosenFrom(schema['enum'], input);
   const options = schema['anyOf'] ?? schema['oneOf'];
@@ -70,7 +71,7 @@ function valueFor(schema: unknown, input: string, depth: number): unknown {
 }
 
 function objectFor(schema: Schema, input: string, depth: number): Record<string, unknown> {
-  const properties = isObject(schema['properties']) ? schema['properties'] : {};
+  const properties = isRecord(schema['properties']) ? schema['properties'] : {};
   const required = Array.isArray(schema['required']) ? schema['required'] : [];
   return Object.fromEntries(required.map((name: string) => [name, valueFor(properties[name], input, depth + 1)]));
 }
@@ -99,8 +100,4 @@ function textFor(input: string): string {
 
 function shown(text: string): string {
   return text.length <= maxShownChars ? text : `${text.slice(0, maxShownChars)}…`;
-}
-
-function isObject(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

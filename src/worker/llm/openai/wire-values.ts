@@ -1,4 +1,4 @@
-import { jsonText } from '../../../shared/base/json.ts';
+import { jsonOr, jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import type { LlmRequest } from '../provider.ts';
 
@@ -56,12 +56,7 @@ export function wireMetadata({ metadata }: LlmRequest): Record<string, string> |
 
 /** Several servers parse the arguments of past calls and fail the whole request when they are not JSON. */
 export function wireArgs(args: string): string {
-  try {
-    JSON.parse(args);
-    return args;
-  } catch {
-    return '{}';
-  }
+  return jsonOr(args) === undefined ? '{}' : args;
 }
 
 function isCount(value: unknown): value is number {

@@ -1,4 +1,4 @@
-import { jsonText } from '../../../shared/base/json.ts';
+import { isRecord, jsonText } from '../../../shared/base/json.ts';
 import type { CatalogueEntry } from '../tool.ts';
 
 const maxSignatureChars = 2_000;
@@ -127,7 +127,7 @@ class Types {
 }
 
 function record(value: unknown): Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  return isRecord(value) ? value : {};
 }
 
 function union(parts: readonly string[]): string {

@@ -1,4 +1,4 @@
-import { jsonText, maxLevels, depthOver } from '../../../shared/base/json.ts';
+import { isRecord, jsonOr, jsonText, maxLevels, depthOver } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { clip, cleanJson } from '../../../shared/base/text.ts';
 
@@ -20,16 +20,12 @@ export function parseArgs(text: string): ParsedArgs {
     return { kind: 'refused', reason: `the arguments are larger than ${maxArgsBytes} bytes` };
   if (depthOver(text, maxLevels))
     return { kind: 'refused', reason: `the arguments are nested deeper than ${maxLevels} levels` };
-  try {
-    return { kind: 'parsed', value: cleanJson(JSON.parse(text)) };
-  } catch {
-    return { kind: 'parsed', value: {} };
-  }
+  return { kind: 'parsed', value: cleanJson(jsonOr(text, {})) };
 }
 
 /** Arguments as events show them: scrubbed, secret-named fields masked, bounded; `{}` for what is not an object. */
 export function shownArgs(value: unknown, redactor: Redactor): Record<string, unknown> {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) return {};
+  if (!isRecord(value)) return {};
   const clean = redactor.value(value) as Record<string, unknown>;
   const json = jsonText(clean);
   return json.length <= maxShownChars ? clean : { truncated: clip(json, maxShownChars) };

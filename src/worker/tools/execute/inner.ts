@@ -1,8 +1,8 @@
+import { jsonOr, jsonText } from '../../../shared/base/json.ts';
 import { trustClass } from '../../../shared/contract/agent/agent.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { jsonText } from '../../../shared/base/json.ts';
 import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
@@ -191,11 +191,7 @@ function publishResult(prepared: PreparedCall, result: CallResult, batch: Batch,
 function outcomeOf({ content, errorKind }: CallResult, { host }: Batch): InnerOutcome {
   const text = host.redactor.secrets(content);
   if (errorKind) return failure(errorKind, messageIn(text));
-  try {
-    return { ok: true, value: JSON.parse(text) };
-  } catch {
-    return { ok: true, value: text };
-  }
+  return { ok: true, value: jsonOr(text, text) };
 }
 
 /** The later one of two labels in a list that goes from harmless to not. */

@@ -1,3 +1,4 @@
+import { isRecord } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { fixedArgsIn, fixedArgs } from '../configure.ts';
 import { parseArgs, shownArgs } from './args.ts';
@@ -67,13 +68,13 @@ export async function checkCall(
     const fixed = fixedArgs(tool, secrets);
     const taken = fixed ? fixedArgsIn(raw, Object.keys(fixed)) : [];
     if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);
-    const checked = await tool.check(fixed && isObject(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));
+    const checked = await tool.check(fixed && isRecord(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));
     if (!checked.ok) return refused(call, 'invalid_input', redactor.text(checked.problems.join('; ')));
     return {
       kind: 'ready',
       call,
       tool,
-      raw: isObject(raw) ? raw : {},
+      raw: isRecord(raw) ? raw : {},
       args: checked.value,
       shown: shownArgs(raw, redactor),
     };
@@ -86,10 +87,6 @@ export async function checkCall(
       result: errorResult({ ...fault, message: redactor.text(fault.message) }, call.name),
     };
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 function refused(call: StepCall, kind: 'unknown_tool' | 'invalid_input', message: string): RefusedCall {

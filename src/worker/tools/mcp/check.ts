@@ -1,8 +1,8 @@
+import { isRecord, jsonText } from '../../../shared/base/json.ts';
 import { createHash } from 'node:crypto';
 import { createContext, Script } from 'node:vm';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { jsonText } from '../../../shared/base/json.ts';
 import type { CheckedArgs } from '../tool.ts';
 import { linearRegExp, type BoundSchema } from './schema.ts';
 
@@ -33,8 +33,7 @@ export class ArgumentChecks {
 
   /** `onTooSlow` is called once, when a schema turns out to be too slow. */
   check(schema: BoundSchema, args: unknown, onTooSlow: () => void): CheckedArgs {
-    if (args === null || typeof args !== 'object' || Array.isArray(args))
-      return { ok: false, problems: ['arguments: must be an object'] };
+    if (!isRecord(args)) return { ok: false, problems: ['arguments: must be an object'] };
     const key = createHash('sha256').update(schema.dialect).update(jsonText(schema.checked)).digest('base64');
     try {
       const validate = this.#known.get(key) ?? withDeadline(compileMs, () => compiled(schema));

@@ -1,6 +1,6 @@
+import { isRecord, jsonOr, jsonText } from '../../../shared/base/json.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { clip } from '../../../shared/base/text.ts';
-import { jsonText } from '../../../shared/base/json.ts';
 import { ToolOutput } from '../tool.ts';
 
 /** A text that a result names instead of holding it. */
@@ -41,7 +41,7 @@ export function outputOf(result: Readonly<Record<string, unknown>>, options: Mcp
   if (structuredContent === undefined)
     return new ToolOutput(joined(texts) || (failed ? 'it reported an error' : ''), about);
   // Servers repeat the data as text for clients that do not know it, or the text as data for those that know nothing else.
-  const others = texts.filter((text) => !isSameData(text, structuredContent));
+  const others = texts.filter((text) => !isDeepStrictEqual(jsonOr(text), structuredContent));
   if (isOnlyText(structuredContent, texts)) return new ToolOutput(joined(texts), about);
   if (typeof structuredContent === 'string')
     return new ToolOutput(joined([...others, plain(structuredContent)]), about);
@@ -70,7 +70,7 @@ export function namedIn(results: readonly string[]): NamedResource[] {
 }
 
 function textOf(part: unknown, options: McpResultOptions, named: string[]): string {
-  if (!isFields(part)) return '';
+  if (!isRecord(part)) return '';
   const { type, text, data, mimeType, resource } = part;
   switch (type) {
     case 'text':
@@ -81,7 +81,7 @@ function textOf(part: unknown, options: McpResultOptions, named: string[]): stri
     case 'resource_link':
       return noteOf(part, options, named);
     case 'resource':
-      return isFields(resource) ? embedded(resource, options, named) : '';
+      return isRecord(resource) ? embedded(resource, options, named) : '';
     default:
       return `[a part of type ${shown(type)}, which is not shown]`;
   }
@@ -132,16 +132,8 @@ function joined(texts: readonly string[]): string {
   return within.join('\n');
 }
 
-function isSameData(text: string, data: unknown): boolean {
-  try {
-    return isDeepStrictEqual(JSON.parse(text), data);
-  } catch {
-    return false;
-  }
-}
-
 function isOnlyText(data: unknown, texts: readonly string[]): boolean {
-  const values = isFields(data) ? Object.values(data) : [];
+  const values = isRecord(data) ? Object.values(data) : [];
   return values.length === 1 && values[0] === texts.join('\n');
 }
 
@@ -156,7 +148,3 @@ function shown(value: unknown): string {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-
-function isFields(value: unknown): value is Fields {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
-}

@@ -1,6 +1,6 @@
+import { isRecord, jsonText } from '../../../shared/base/json.ts';
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { jsonText } from '../../../shared/base/json.ts';
 import { withoutHidden } from '../../guards/fold.ts';
 import { clip } from '../../../shared/base/text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
@@ -53,7 +53,7 @@ const hiddenKeywords: ReadonlySet<string> = new Set(['$schema', '$id', 'id', '$c
  */
 export function boundSchema(given: unknown): SchemaOrProblem {
   const unfit = (problem: string) => ({ kind: 'unfit', problem }) as const;
-  if (!isFields(given)) return unfit('its schema is no object');
+  if (!isRecord(given)) return unfit('its schema is no object');
   const size = sizeOf(given);
   if (size === undefined) return unfit(`its schema is nested deeper than ${maxSchemaDepth} levels`);
   if (size > maxSchemaBytes) return unfit(`its schema is larger than ${maxSchemaBytes} bytes`);
@@ -94,7 +94,7 @@ interface Walk {
 }
 
 function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unknown {
-  if (!isFields(schema)) return schema;
+  if (!isRecord(schema)) return schema;
   const entries: [string, unknown][] = [];
   let droppedNames = false;
   for (const [keyword, value] of Object.entries(schema)) {
@@ -106,7 +106,7 @@ function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unkn
       if (!pointsInside(value, walk.root)) walk.badReference ??= String(value);
       entries.push([keyword, value]);
     } else if (keyword === 'pattern' && purpose === 'checked' && !acceptsPattern(value)) walk.dropped++;
-    else if (schemaMaps.has(keyword) && isFields(value)) {
+    else if (schemaMaps.has(keyword) && isRecord(value)) {
       const isRefused = (name: string) =>
         keyword === 'patternProperties' && purpose === 'checked' && !acceptsPattern(name);
       const named = Object.entries(value);
@@ -133,7 +133,7 @@ function pointsInside(reference: unknown, root: Fields): boolean {
     if (name === undefined || !isObject(found) || !Object.hasOwn(found, name)) return false;
     found = (found as Fields)[name];
   }
-  return isFields(found) || typeof found === 'boolean';
+  return isRecord(found) || typeof found === 'boolean';
 }
 
 function decoded(part: string): string | undefined {
@@ -158,10 +158,6 @@ function metaFor(dialect: SchemaDialect): Ajv {
 
 function isObject(value: unknown): value is object {
   return value !== null && typeof value === 'object';
-}
-
-function isFields(value: unknown): value is Fields {
-  return isObject(value) && !Array.isArray(value);
 }
 
 const maxPatternChars = 1_000;
