@@ -1,13 +1,12 @@
 import { defined } from '../../shared/base/collections.ts';
-import { RunError } from '../../shared/base/errors.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
 import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/batch-options.ts';
-import type { BudgetSettings } from '../client/budgets.ts';
 import { runBatch } from '../batch/run-batch.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
+  budgetFrom,
   deadlineFrom,
   deadlineOption,
   onExceedOption,
@@ -56,7 +55,8 @@ export const addBatch: AddCommand = (program, act) => {
 
 async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode> {
   const { output, window, maxFailures } = options;
-  const budget = budgetOf(options);
+  // Not part of the defaults: with another cap it is still the same batch.
+  const budget = budgetFrom(options);
   await using mill = openClient(cli);
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
@@ -69,19 +69,9 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
   return exitCodeOf(summary);
 }
 
-/** Not part of the defaults: with another cap it is still the same batch. */
-function budgetOf({ maxCost, onExceed }: Options): BudgetSettings | undefined {
-  if (maxCost !== undefined) return defined({ maxCostUsd: maxCost, onExceed });
-  if (onExceed === undefined) return undefined;
-  throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
-}
-
 function defaultsOf({ agent, model, deadline }: Options): BatchDefaults {
-  return defined({
-    agent,
-    overrides: model === undefined ? undefined : { model },
-    ...deadlineFrom({ deadline }),
-  });
+  const overrides = model === undefined ? undefined : { model };
+  return defined({ agent, overrides, ...deadlineFrom({ deadline }) });
 }
 
 function watch(cli: Cli, live: LiveLine, elapsedMs: () => number): BatchWatcher {

@@ -128,7 +128,7 @@ function requestOf(
 }
 
 /** The last messages of a thread, oldest first, without what was done in between. None for a thread that there is not. */
-export async function lastMessages(mill: Millrace, thread: string, count: number): Promise<readonly ThreadItem[]> {
+async function lastMessages(mill: Millrace, thread: string, count: number): Promise<readonly ThreadItem[]> {
   const found: ThreadItem[] = [];
   let before: number | undefined;
   try {

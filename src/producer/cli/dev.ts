@@ -116,7 +116,7 @@ async function interruption(signal: AbortSignal): Promise<void> {
 }
 
 /** A line of a process's JSON log as a person reads it; a line that is not JSON as it is. */
-export function prettyLogLine(stream: WriteStream, name: string, line: string): string {
+function prettyLogLine(stream: WriteStream, name: string, line: string): string {
   const entry = parse(line);
   if (!entry) return `${dim(stream, name)} ${line}`;
   const time = typeof entry['time'] === 'string' ? entry['time'].slice(11, 19) : '';

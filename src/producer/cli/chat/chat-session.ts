@@ -6,7 +6,7 @@ import type { Talk } from './talk.ts';
 import type { TypedLines } from './typed-lines.ts';
 
 /** What a conversation is made of. */
-export interface ChatSession {
+interface ChatSession {
   readonly talk: Talk;
   readonly lines: TypedLines;
   readonly note: (text: string) => void;

@@ -23,7 +23,7 @@ export function newThreadId(): string {
 }
 
 /** How each message is sent, and who gets what comes of it. */
-export interface TalkOptions {
+interface TalkOptions {
   readonly mill: Millrace;
   readonly watch: RedisWatch;
   /** All but the text and the thread. */
@@ -226,17 +226,17 @@ function answerTo(item: PendingView, answer: string): DecisionInput {
 }
 
 /** What a run and its children wait for, by run. */
-export type RunWaits = Map<string, readonly PendingView[]>;
+type RunWaits = Map<string, readonly PendingView[]>;
 
 /** Takes note of the waits in an event: of its own run, or of a child. */
-export function noteWaits(waits: RunWaits, event: RunEvent): void {
+function noteWaits(waits: RunWaits, event: RunEvent): void {
   if (event.type === 'subagent.event') return noteWaits(waits, event.event as RunEvent);
   if (event.type === 'run.suspended') waits.set(event.runId, event.pending);
   else if (event.type === 'run.resumed' || event.type === 'run.started' || isTerminal(event)) waits.delete(event.runId);
 }
 
 /** The first thing of this kind that a run waits for. */
-export function firstWait(
+function firstWait(
   waits: RunWaits,
   suits: (item: PendingView) => boolean,
 ): { readonly runId: string; readonly item: PendingView } | undefined {

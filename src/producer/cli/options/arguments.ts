@@ -1,3 +1,5 @@
+import { defined } from '../../../shared/base/collections.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 import { InvalidArgumentError, Option } from 'commander';
 import { dialectNames } from '../../../shared/dialects/project.ts';
 
@@ -28,6 +30,13 @@ export type OnExceedName = (typeof onExceeds)[number];
 /** What happens before a call that could pass the cap. */
 export function onExceedOption(cap = '--max-cost'): Option {
   return new Option('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`).choices(onExceeds);
+}
+
+/** The budget that `--max-cost` and `--on-exceed` set, if any. Throws `validation`. */
+export function budgetFrom({ maxCost, onExceed }: { readonly maxCost?: number; readonly onExceed?: OnExceedName }) {
+  if (maxCost !== undefined) return defined({ maxCostUsd: maxCost, onExceed });
+  if (onExceed === undefined) return undefined;
+  throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
 }
 
 const deadline = 'end the run so long after its acceptance, whatever it waits for';

@@ -5,6 +5,7 @@ import type { Millrace } from '../../client/millrace.ts';
 import type { RunHandle } from '../../client/run-handle.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import {
+  budgetFrom,
   deadlineFrom,
   deadlineOption,
   keyValue,
@@ -39,15 +40,9 @@ export function withStartOptions(command: Command): Command {
 }
 
 /** The fields of the run that they set. Throws `validation`. */
-export function requestFrom({ executionId, maxCost, onExceed, deadline, metadata }: StartOptions) {
-  if (onExceed !== undefined && maxCost === undefined)
-    throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
-  return {
-    executionId,
-    budget: maxCost === undefined ? undefined : { maxCostUsd: maxCost, onExceed },
-    ...deadlineFrom({ deadline }),
-    metadata,
-  };
+export function requestFrom(options: StartOptions) {
+  const { executionId, metadata } = options;
+  return { executionId, budget: budgetFrom(options), ...deadlineFrom(options), metadata };
 }
 
 /** Prints the warnings of the run, and follows it to its end, or only prints its id. */

@@ -46,7 +46,7 @@ export class ChatPrinter {
 }
 
 /** What people are asked, and how to answer it in a chat, a line each; none for waits that end by themselves. */
-export function chatHints(pending: readonly PendingView[]): readonly string[] {
+function chatHints(pending: readonly PendingView[]): readonly string[] {
   const questions = pending.filter(({ kind }) => kind === 'user_input');
   const calls = pending.filter((item) => isAboutCall(item) && item.kind !== 'user_input');
   const hasMoney = pending.some((item) => waitsForPeople(item) && item.kind === 'budget');

@@ -17,7 +17,7 @@ const killAfterMs = 6_000;
 /** Lines kept to explain a start that failed. */
 const keptLines = 30;
 
-export interface ChildOptions {
+interface ChildOptions {
   readonly role: Role;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Longest time that the process takes to stop, by its own configuration. */

@@ -8,7 +8,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 
 const maxTries = 100;
 
-export interface StackOptions {
+interface StackOptions {
   /** Environment of the processes beside what the stack itself decides. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A Redis that exists; absent: a private one is started. */
