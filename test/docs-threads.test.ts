@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { helpLines } from '../src/producer/cli/chat/command.ts';
 import { postRunKind } from '../src/shared/contract/queues.ts';
-import { maxThreadEvents, threadEventBody } from '../src/shared/contract/thread/thread-event.ts';
+import { maxThreadEvents, threadEventBody } from '../src/shared/contract/thread/thread.ts';
 import { runRequest } from '../src/shared/contract/run.ts';
 import { threadItem, threadView } from '../src/shared/contract/thread/thread-items.ts';
 import { aThread, titled } from './producer/support/threads.ts';

@@ -28,7 +28,7 @@ export type { MediaFile } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
 export type { ProgressEntry } from './client/artifacts.ts';
-export type { ProgressQuery } from '../shared/contract/progress.ts';
+export type { ProgressQuery } from '../shared/contract/artifacts.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
 export {
   Threads,
@@ -40,7 +40,7 @@ export {
 export type { ThreadExportLine } from '../shared/contract/thread/thread-items.ts';
 export type { MessagesPage } from './client/thread-messages.ts';
 export type { ThreadPurge } from '../shared/state/thread/list.ts';
-export type { ThreadEvent, ThreadEventsPage } from '../shared/contract/thread/thread-event.ts';
+export type { ThreadEvent, ThreadEventsPage } from '../shared/contract/thread/thread.ts';
 export type { ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
 export type { ThreadEntry, ThreadManifest } from '../shared/contract/thread/thread.ts';
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { threadEvent, type ThreadEventBody } from '../../src/shared/contract/thread/thread-event.ts';
+import { threadEvent, type ThreadEventBody } from '../../src/shared/contract/thread/thread.ts';
 import { asks, acquire, tenant, type MakeThreadsWorld, type ThreadsWorld } from './threads-world.ts';
 
 const ref = { tenant, threadId: 't1' };

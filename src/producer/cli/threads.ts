@@ -9,7 +9,7 @@ import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { itemText } from './show/thread-item.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread-event.ts';
+import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread.ts';
 import type { WriteStream } from 'node:tty';
 
 interface Options {

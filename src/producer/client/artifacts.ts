@@ -6,7 +6,7 @@ import {
   selectNotes,
   type ProgressNote,
   type ProgressQuery,
-} from '../../shared/contract/progress.ts';
+} from '../../shared/contract/artifacts.ts';
 import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';

@@ -7,7 +7,7 @@ import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
-import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
+import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import { parseAccountName } from './budgets.ts';
 
 /**

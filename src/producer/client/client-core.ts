@@ -2,7 +2,7 @@ import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import type { RunKeySpace } from '../../shared/state/script.ts';
 import type { ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
-import { factsOf } from '../../shared/contract/run-facts.ts';
+import { factsOf } from '../../shared/contract/run-record.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { systemClock } from '../../shared/base/clock.ts';

@@ -1,5 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import type { ProgressQuery } from '../../shared/contract/progress.ts';
+import type { ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';

@@ -1,6 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
 import type { DialectName, EventProfile } from '../../shared/dialects/project.ts';
-import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
+import type { EndFacts, RunFacts } from '../../shared/contract/run-record.ts';
 import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
 import type { Config } from '../../shared/contract/config.ts';
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
+import { maxThreadEvents, type ThreadEventsPage, type ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { readThreadEvents, readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
 import {
   exportedThread,
@@ -12,7 +12,6 @@ import {
 } from '../../shared/contract/thread/thread-items.ts';
 import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
-import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { safeInput } from './accept/validate.ts';

@@ -6,8 +6,10 @@ import {
   redirectTarget,
   tooManyRedirects,
   type Way,
+  EgressError,
+  type EgressReason,
+  egressErrorOf,
 } from './egress-fetch.ts';
-import { EgressError, type EgressReason, egressErrorOf } from './egress-error.ts';
 import { guardedAgent, type Lookup } from './guarded-agent.ts';
 import { familyOf, hostOf, isInnerHost, isNamed, portOf } from './networks.ts';
 import { fetch as send, type RequestInit as SentInit } from 'undici';

@@ -1,7 +1,7 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
 import { cutText } from '../../shared/base/redact.ts';
-import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
+import type { ThreadEventBody } from '../../shared/contract/thread/thread.ts';
 import type { AuxiliaryCall } from './auxiliary-call.ts';
 import { embedMessages, type EmbeddingDeps } from './embeddings.ts';
 import { makeTitle } from './title.ts';

@@ -1,8 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
-import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
-import type { ThreadEntry } from '../../shared/contract/thread/thread.ts';
+import type { ThreadEventBody, ThreadEntry } from '../../shared/contract/thread/thread.ts';
 import { askModel, type AuxiliaryCall, type AuxiliaryCallDeps } from './auxiliary-call.ts';
 
 /** Entries at the beginning of a thread that a title is made of, and how much of them, in characters. */

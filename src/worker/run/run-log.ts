@@ -1,7 +1,7 @@
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
-import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
+import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { OpenRun } from './open-run.ts';
 import { durationMs, type JobOutcome } from './outcome.ts';

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import type { AssistantPart } from '../../../src/shared/contract/message.ts';
-import { threadEvent } from '../../../src/shared/contract/thread/thread-event.ts';
-import { threadEntry, type ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
+import { threadEvent, threadEntry, type ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { threadItem } from '../../../src/shared/contract/thread/thread-items.ts';
 import {
   modelResponse,

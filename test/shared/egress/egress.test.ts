@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createEgress, type EgressOptions } from '../../../src/shared/egress/egress.ts';
-import { EgressError } from '../../../src/shared/egress/egress-error.ts';
-import type { EgressInit } from '../../../src/shared/egress/egress-fetch.ts';
+import { EgressError, type EgressInit } from '../../../src/shared/egress/egress-fetch.ts';
 import { refusedHosts, startListener, testLookup } from '../../support/egress.ts';
 
 function egressWith(options: Partial<EgressOptions> = {}) {

@@ -4,7 +4,7 @@ import type { App, Services } from '../app.ts';
 import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
-import { maxNotesRead } from '../../../shared/contract/progress.ts';
+import { maxNotesRead } from '../../../shared/contract/artifacts.ts';
 import { progressEntry } from '../../client/artifacts.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 

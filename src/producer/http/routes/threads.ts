@@ -5,7 +5,7 @@ import { threadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errors, threadIdParam, wholeNumberParam } from '../openapi.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { maxThreadEvents } from '../../../shared/contract/thread/thread-event.ts';
+import { maxThreadEvents } from '../../../shared/contract/thread/thread.ts';
 import { Readable } from 'node:stream';
 
 const listSchema = {

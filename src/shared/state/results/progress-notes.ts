@@ -12,7 +12,7 @@ import {
   progressRole,
   progressSeq,
   progressTags,
-} from '../../contract/progress.ts';
+} from '../../contract/artifacts.ts';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';

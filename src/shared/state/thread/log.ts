@@ -14,9 +14,6 @@ import {
   type ThreadInfo,
   type ThreadPatch,
   type ThreadRef,
-} from '../../contract/thread/thread.ts';
-import { defined } from '../../base/collections.ts';
-import {
   maxThreadEvents,
   threadEventVersion,
   type ThreadEvent,
@@ -24,7 +21,8 @@ import {
   type ThreadEventOrigin,
   type ThreadEventsPage,
   type ThreadEventsRange,
-} from '../../contract/thread/thread-event.ts';
+} from '../../contract/thread/thread.ts';
+import { defined } from '../../base/collections.ts';
 
 const appendScript = loadScript(import.meta.url, './append.lua');
 const updateScript = loadScript(import.meta.url, './update.lua');

@@ -4,8 +4,12 @@ import type {
   ThreadEventOrigin,
   ThreadEventsPage,
   ThreadEventsRange,
-} from '../../contract/thread/thread-event.ts';
-import type { OnBusy, ThreadEntry, ThreadInfo, ThreadPatch, ThreadRef } from '../../contract/thread/thread.ts';
+  OnBusy,
+  ThreadEntry,
+  ThreadInfo,
+  ThreadPatch,
+  ThreadRef,
+} from '../../contract/thread/thread.ts';
 import {
   type Acquired,
   type DueEntry,

@@ -1,5 +1,11 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import { artifactTtlS } from '../../../shared/contract/artifacts.ts';
+import {
+  artifactTtlS,
+  maxNotes,
+  noteField,
+  selectNotes,
+  type ProgressNote,
+} from '../../../shared/contract/artifacts.ts';
 import {
   type ArtifactInfo,
   type Artifacts,
@@ -10,7 +16,6 @@ import {
   runIsFull,
   type ArtifactBounds,
 } from '../../../shared/state/results/artifacts.ts';
-import { maxNotes, noteField, selectNotes, type ProgressNote } from '../../../shared/contract/progress.ts';
 import {
   type ProgressNotes,
   checkDraft,

@@ -19,15 +19,13 @@ import {
   type ThreadInfo,
   type ThreadManifest,
   type ThreadPatch,
-} from '../../../shared/contract/thread/thread.ts';
-import type { Appended } from '../../../shared/state/thread/log.ts';
-import {
   maxThreadEvents,
   threadEventVersion,
   type ThreadEvent,
   type ThreadEventBody,
   type ThreadEventOrigin,
-} from '../../../shared/contract/thread/thread-event.ts';
+} from '../../../shared/contract/thread/thread.ts';
+import type { Appended } from '../../../shared/state/thread/log.ts';
 
 /** Who writes: see `ThreadLock`. */
 interface Writer {

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import { toolBreakerLabel } from '../../../shared/contract/agent/tool-breaker.ts';
+import { toolBreakerLabel } from '../../../shared/state/limits/breakers.ts';
 import type { Labels } from './series.ts';
 
 /** What the worker's gauges read at scrape time. */

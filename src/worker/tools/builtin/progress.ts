@@ -9,7 +9,7 @@ import {
   progressRole,
   progressSeq,
   progressTags,
-} from '../../../shared/contract/progress.ts';
+} from '../../../shared/contract/artifacts.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import { defineTool } from '../define.ts';

@@ -1,8 +1,7 @@
 import { defined, inLanes } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
-import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
-import type { Admission } from '../../../shared/state/limits/breakers.ts';
+import { toolBreaker, type ToolOwner, type Admission } from '../../../shared/state/limits/breakers.ts';
 import type { Batch, CallEnding } from './batch.ts';
 import type { ReadyCall, PreparedCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';

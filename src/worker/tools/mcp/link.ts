@@ -17,7 +17,7 @@ import {
 import { z } from 'zod';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { cleanJson } from '../../../shared/base/text.ts';
-import { EgressError } from '../../../shared/egress/egress-error.ts';
+import { EgressError } from '../../../shared/egress/egress-fetch.ts';
 import type { Egress } from '../../../shared/egress/egress.ts';
 import { FloodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';
 import { httpTransport } from './http.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { RunError } from '../../../../src/shared/base/errors.ts';
-import type { ProgressNote } from '../../../../src/shared/contract/progress.ts';
+import type { ProgressNote } from '../../../../src/shared/contract/artifacts.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import type { ProgressNotes } from '../../../../src/shared/state/results/progress-notes.ts';
 import { inMemoryProgress } from '../../../../src/worker/local/stores/in-memory-results.ts';
