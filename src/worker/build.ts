@@ -35,7 +35,7 @@ import { FlushTimer } from './run/writer.ts';
 import { abandonRun } from './run/run-job.ts';
 import type { RunDeps } from './run/open-run.ts';
 import { logAccepted, logEnded } from './run/run-log.ts';
-import { Watch } from './run/watch.ts';
+import { Watch } from './run/suspect.ts';
 import { openRedis, openStores, type WorkerRedis, type WorkerStores } from './stores.ts';
 
 const reconcileMs = 10_000;

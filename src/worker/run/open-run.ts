@@ -16,7 +16,7 @@ import type { ToolServices } from '../agents/toolkit.ts';
 import type { CompactionRequests, CompactionOutcome } from '../turn/compaction/policy.ts';
 import type { LimitCaps } from './limits.ts';
 import type { Ports } from './ports.ts';
-import type { Watch } from './watch.ts';
+import type { Suspects } from './suspect.ts';
 
 /** A run that this processor call owns. */
 export interface OpenRun extends AsyncDisposable {
@@ -76,12 +76,4 @@ export interface RunCounters {
   /** The name under which a model is counted and limited. */
   readonly modelName: (model: string) => string;
   readonly compacted: (agentId: string, outcome: CompactionOutcome) => void;
-}
-
-/** How a worker deals with runs that may have killed another worker. */
-export interface Suspects {
-  /** Lets them work one after the other. */
-  readonly watch: Watch;
-  /** Is it certain that this run did not cause the loss of this worker? */
-  readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
 }

@@ -1,8 +1,14 @@
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { isOrchestrated, workOf, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
+import {
+  isOrchestrated,
+  workOf,
+  type RunJob,
+  type RunRecord,
+  isTerminalStatus,
+  runRequest,
+} from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
-import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { openRun, type Delivery } from './open.ts';
@@ -13,6 +19,11 @@ import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';
 import { turnFor, type Prepared } from './turn-for.ts';
+import { canonicalJson } from '../../shared/base/json.ts';
+import type { NewRun } from '../../shared/state/run/create-runs.ts';
+import { newNonce, sha256 } from '../../shared/base/ids.ts';
+import { followUpId } from '../../shared/state/run/control/inbox.ts';
+import type { Ports } from './ports.ts';
 
 /**
  * Runs one segment of a run: open, turns, settle. Expected ends are values; it throws `lock_lost` when another worker owns
@@ -124,4 +135,47 @@ function forgetResults(
   const had = [request.agent, ...handoffs.map(({ toAgentId }) => toAgentId)].map((id) => agents.get(id));
   if (!had.some((agent) => agent && mayKeepResults(agent))) return;
   artifacts?.drop(runId).catch((err: unknown) => log.debug({ err, runId }, 'kept results of a run were not dropped'));
+}
+
+/**
+ * Continues what waited for the end of a run: its parent, and the next run of its thread. Takes the record as it is after the
+ * end; does nothing for a run that was redriven since. Idempotent.
+ */
+async function afterEnd(
+  record: RunRecord | undefined,
+  { ports, queuePostRunJobs }: Pick<RunDeps, 'ports' | 'queuePostRunJobs'>,
+): Promise<void> {
+  if (!record || !isTerminalStatus(record.status)) return;
+  const { runId, tenant, parent, request, status } = record;
+  if (parent) await ports.children.ended(runId);
+  if (request.thread === undefined) return;
+  await queueFollowUps(record, ports);
+  if (status === 'completed' || status === 'degraded') await queuePostRunJobs?.(record);
+  await ports.threads.releaseToNext(tenant, request.thread, record);
+}
+
+/**
+ * Inbox messages that a run of a thread ended too early to read become the next messages of the thread. Idempotent: each
+ * follow-up run has an id of its own.
+ */
+async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'children' | 'threads'>): Promise<void> {
+  const { runId, tenant, request, queue, inboxRead = [] } = record;
+  const messages = await ports.inbox.read(runId);
+  if (messages.length === 0) return;
+  const { agent, thread = '', sessionId, budget, limits, metadata } = request;
+  const followUps = messages
+    .filter(({ id }) => !inboxRead.includes(id))
+    .map(({ id, text }): NewRun => {
+      const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
+      const next = followUpId(runId, id);
+      const bodyHash = sha256(canonicalJson({ agent, text }));
+      return { runId: next, tenant, kind: 'agent.turn', queue, request: asked, bodyHash, nonce: newNonce() };
+    });
+  for (const next of followUps)
+    await ports.threads.enter({ tenant, threadId: thread, runId: next.runId, agentId: agent });
+  await ports.children.start(followUps);
+  await ports.inbox.drop(
+    runId,
+    messages.map(({ id }) => id),
+  );
 }

@@ -168,7 +168,7 @@ export interface TurnRecord {
   /** The answer of the model is empty. */
   readonly emptyResponse?: boolean | undefined;
   readonly durationMs: number;
-  readonly error?: RunError['code'];
+  readonly error?: RunError['code'] | undefined;
 }
 
 function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): ThreadSession | null {

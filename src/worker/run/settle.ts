@@ -4,7 +4,7 @@ import type { RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
-import { workOf, type RunStatus } from '../../shared/contract/run.ts';
+import { workOf } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
@@ -79,8 +79,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     media: ending.media && [...ending.media],
     emptyResponse: ending.emptyResponse ? true : undefined,
   });
-  const end = totalsOf(ending.state);
-  const { usage, costMicrocents, steps } = end;
+  const { usage, costMicrocents, step: steps } = ending.state;
   run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
@@ -98,8 +97,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     durationMs: durationMs(run.record, deps.ports.clock),
     steps,
   });
-  await keepTurn(run, { status, state: ending.state, ...closingOf(ending) }, deps);
-  await close(run, status, { ...end, result }, deps);
+  await close(run, { status, state: ending.state, ...closingOf(ending) }, { result }, deps);
   return { kind: 'ended', status };
 }
 
@@ -113,8 +111,7 @@ async function fail(
   if (error.code === 'lock_lost' || error.code === 'queue_unavailable') throw error;
   await dropChildren(ending.state, deps.ports);
   const info = errorInfoOf(run, error, deps.ports.redactor);
-  const end = totalsOf(ending.state);
-  const { usage, costMicrocents } = end;
+  const { usage, costMicrocents } = ending.state;
   if (error.code === 'run_timeout') {
     run.writer.emitWithCommit({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
   }
@@ -130,8 +127,7 @@ async function fail(
     partial: partialText === '' ? undefined : partialText,
   });
   const closing = `(error: ${info.message})`;
-  await keepTurn(run, { status: 'failed', state: ending.state, closing, error: info.code }, deps);
-  await close(run, 'failed', { ...end, error: info }, deps);
+  await close(run, { status: 'failed', state: ending.state, closing }, { error: info }, deps);
   return { kind: 'ended', status: 'failed', error };
 }
 
@@ -172,14 +168,12 @@ async function cancelled(
   const waiting = await stopChildren(run, denied, deps);
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
-  const end = totalsOf(denied);
-  const { usage, costMicrocents } = end;
+  const { usage, costMicrocents } = denied;
   run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   const ms = durationMs(run.record, deps.ports.clock);
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });
-  await keepTurn(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, deps);
-  await close(run, 'cancelled', end, deps);
+  await close(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, {}, deps);
   return { kind: 'ended', status: 'cancelled' };
 }
 
@@ -233,19 +227,24 @@ function closingOf({ text, media, emptyResponse, state }: Completed): Pick<TurnR
   return { closing: text, emptyResponse };
 }
 
-/** Writes the turn into the thread of the run, if it has one. */
-async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>, { ports }: SettleDeps): Promise<void> {
-  if (!run.thread) return;
-  await recordTurn(run.thread, { ...end, durationMs: durationMs(run.record, ports.clock) }, ports);
-}
-
-async function close(run: OpenRun, status: RunStatus, patch: RecordPatch, { ports }: SettleDeps): Promise<void> {
+/** Writes the turn into the thread of the run, if it has one, and then its end. */
+async function close(
+  run: OpenRun,
+  turn: Omit<TurnRecord, 'durationMs' | 'error'>,
+  ended: Pick<RecordPatch, 'result' | 'error'>,
+  { ports }: SettleDeps,
+): Promise<void> {
+  const { status, state } = turn;
+  const { thread, record } = run;
+  const end = { ...turn, error: ended.error?.code, durationMs: durationMs(record, ports.clock) };
+  if (thread) await recordTurn(thread, end, ports);
+  const endedAt = new Date(ports.clock.now()).toISOString();
   await run.writer.commit({
-    entries: [{ v: 1, t: 'closed', status, error: patch.error }],
-    patch: { ...patch, status, pending: [], endedAt: new Date(ports.clock.now()).toISOString() },
+    entries: [{ v: 1, t: 'closed', status, error: ended.error }],
+    patch: { ...totalsOf(state), ...ended, status, pending: [], endedAt },
     release: 'terminal',
     // All of it is in the thread. A failed run may be redriven, and then continues from its journal.
-    dropsJournal: run.thread !== undefined && status === 'completed',
+    dropsJournal: thread !== undefined && status === 'completed',
   });
 }
 

@@ -17,9 +17,7 @@ export class RunSignals {
   #cancel: CancelRequest | undefined;
   #lost = false;
   #handOver = false;
-  #wallTimer: NodeJS.Timeout | undefined;
-  #workTimer: NodeJS.Timeout | undefined;
-  #deadlineTimer: NodeJS.Timeout | undefined;
+  readonly #timers = new Map<'wall' | 'work' | 'deadline', NodeJS.Timeout>();
   #wallTimeMs = 0;
   readonly #outer: AbortSignal;
   readonly #onOuter: () => void;
@@ -71,36 +69,33 @@ export class RunSignals {
   /** Ends the run with `run_timeout` once `limitMs` have passed, of which `elapsedMs` already have. */
   limitWallTime(limitMs: number, elapsedMs: number): void {
     this.#wallTimeMs = limitMs;
-    clearTimeout(this.#wallTimer);
-    const error = new RunError('run_timeout', `the run took longer than ${limitMs} ms`);
-    this.#wallTimer = this.#expireAfter(limitMs - elapsedMs, error);
+    this.#endAfter('wall', limitMs - elapsedMs, new RunError('run_timeout', `the run took longer than ${limitMs} ms`));
   }
 
   /** The same with `budget_exceeded`, for a child whose parent gave it so much time. */
   limitWork(limitMs: number, elapsedMs: number): void {
-    clearTimeout(this.#workTimer);
     const error = new RunError('budget_exceeded', `the child passed its ${limitMs} ms`);
-    this.#workTimer = this.#expireAfter(limitMs - elapsedMs, error);
+    this.#endAfter('work', limitMs - elapsedMs, error);
   }
 
   /** The same with `deadline_exceeded`, so many milliseconds from now. */
   limitDeadline(atMs: number, leftMs: number): void {
-    clearTimeout(this.#deadlineTimer);
-    if (leftMs <= longestTimerMs) this.#deadlineTimer = this.#expireAfter(leftMs, deadlineExceeded(atMs));
-    else this.#deadlineTimer = setTimeout(() => this.limitDeadline(atMs, leftMs - longestTimerMs), longestTimerMs);
+    this.#endAfter('deadline', leftMs, deadlineExceeded(atMs));
   }
 
   dispose(): void {
-    clearTimeout(this.#deadlineTimer);
-    clearTimeout(this.#workTimer);
-    clearTimeout(this.#wallTimer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#outer.removeEventListener('abort', this.#onOuter);
   }
 
-  #expireAfter(leftMs: number, error: RunError): NodeJS.Timeout | undefined {
-    if (leftMs > 0) return setTimeout(() => this.#controller.abort(error), leftMs);
-    this.#controller.abort(error);
-    return undefined;
+  #endAfter(limit: 'wall' | 'work' | 'deadline', leftMs: number, error: RunError): void {
+    clearTimeout(this.#timers.get(limit));
+    if (leftMs <= 0) return this.#controller.abort(error);
+    const waitMs = Math.min(leftMs, longestTimerMs);
+    this.#timers.set(
+      limit,
+      setTimeout(() => this.#endAfter(limit, leftMs - waitMs, error), waitMs),
+    );
   }
 
   #stopFrom(reason: unknown): void {

@@ -1,7 +1,7 @@
-import type { Activity } from '../../shared/contract/run.ts';
+import type { Activity, RunRecord } from '../../shared/contract/run.ts';
 import type { SuspectWork } from '../turn/contract.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
-import type { Post } from './watch.ts';
+import type { RunSignals } from './signals.ts';
+import type { RunWriter } from './writer.ts';
 
 /**
  * After so many lost workers in a row a run is a suspect in its model calls, too. Not before: most runs are in one when their
@@ -9,13 +9,21 @@ import type { Post } from './watch.ts';
  */
 const suspectAfter = 2;
 
+/** How a worker deals with runs that may have killed another worker. */
+export interface Suspects {
+  /** Lets them work one after the other. */
+  readonly watch: Watch;
+  /** Is it certain that this run did not cause the loss of this worker? */
+  readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
+}
+
 /**
  * Watches the work of a run that may have killed its last worker, and notes that in the record. Undefined for all other
  * runs, and where a run has its process to itself.
  */
 export function suspectWork(
-  run: Pick<OpenRun, 'record' | 'writer' | 'signals'>,
-  { suspects }: Pick<RunDeps, 'suspects'>,
+  run: { readonly record: RunRecord; readonly writer: RunWriter; readonly signals: RunSignals },
+  suspects: Suspects | undefined,
 ): SuspectWork | undefined {
   const { crashes, blame = 0, activity } = run.record;
   if (!suspects || activity === 'watched') return undefined;
@@ -72,4 +80,83 @@ export function suspectWork(
       return done;
     },
   };
+}
+
+/** The right to be the only suspect of the process that works. */
+interface Post {
+  release(): void;
+}
+
+interface Waiter {
+  readonly suspicion: number;
+  readonly enter: (post: Post) => void;
+}
+
+/**
+ * Lets the suspects of this process work one after the other, each for a short time without the others: if the process
+ * dies then, it is known which of them did it. The most suspected works first, so that the others lose little.
+ */
+export class Watch {
+  /** How long one is watched. What has not killed the process by then continues beside the next. */
+  readonly watchMs: number;
+  readonly announce: (runId: string | undefined) => Promise<void>;
+  readonly #longestWaitMs: number;
+  readonly #waiting: Waiter[] = [];
+  #taken = false;
+
+  /** `announce` takes the run that this process watches now, undefined for none. */
+  constructor(watchMs: number, announce: (runId: string | undefined) => Promise<void>) {
+    this.watchMs = watchMs;
+    this.announce = announce;
+    this.#longestWaitMs = 20 * watchMs;
+  }
+
+  /** The post, when it is free. */
+  tryEnter(): Post | undefined {
+    if (this.#taken) return undefined;
+    this.#taken = true;
+    return this.#post();
+  }
+
+  /** Waits for the post. Undefined when `signal` aborts, or after `20 * watchMs`: then the run works unwatched. */
+  async enter(suspicion: number, signal: AbortSignal): Promise<Post | undefined> {
+    const free = this.tryEnter();
+    if (free) return free;
+    const { promise, resolve } = Promise.withResolvers<Post | undefined>();
+    const waiter: Waiter = { suspicion, enter: resolve };
+    this.#waiting.push(waiter);
+    const abandon = () => {
+      const at = this.#waiting.indexOf(waiter);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      resolve(undefined);
+    };
+    const timer = setTimeout(abandon, this.#longestWaitMs);
+    signal.addEventListener('abort', abandon, { once: true });
+    if (signal.aborted) abandon();
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abandon);
+    }
+  }
+
+  #post(): Post {
+    let isReleased = false;
+    return {
+      release: () => {
+        if (isReleased) return;
+        isReleased = true;
+        this.#releaseToNext();
+      },
+    };
+  }
+
+  #releaseToNext(): void {
+    const most = Math.max(...this.#waiting.map(({ suspicion }) => suspicion));
+    const at = this.#waiting.findIndex(({ suspicion }) => suspicion === most);
+    const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    if (next) next.enter(this.#post());
+    else this.#taken = false;
+  }
 }

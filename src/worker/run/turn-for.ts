@@ -169,7 +169,7 @@ function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
       : createToolExecutor([], { runId, tenant, keyFor: () => '' }),
     emit: (body) => writer.emit(body),
     record: recorderOf(run),
-    suspect: suspectWork(run, deps),
+    suspect: suspectWork(run, deps.suspects),
     readInbox: run.thread && ((known) => readInbox(runId, known, inbox)),
     decisionsCame: () => waits.hasDecisions(runId),
     stopRequested() {

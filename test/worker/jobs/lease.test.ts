@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Leases } from '../../../src/worker/jobs/lease.ts';
+import { Leases } from '../../../src/worker/jobs/consumer.ts';
 import { until } from '../../support/redis.ts';
 
 function leaseOf(leases: Leases, jobId: string) {

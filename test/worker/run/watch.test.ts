@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Watch } from '../../../src/worker/run/watch.ts';
+import { Watch } from '../../../src/worker/run/suspect.ts';
 
 const { signal: never } = new AbortController();
 
