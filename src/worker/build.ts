@@ -178,7 +178,7 @@ function storesOptions(
     redactor,
     tenants,
     observe: (event, context) => metrics.observe(event, context),
-    observeLimiter: metrics.rateLimiter,
+    observeLimiter: metrics.models.rateLimiter,
     addJob: async ({ runId, queue, kind, segment }) =>
       await queues.add(queue, { runId, kind, segment }, { first: true }),
     onAccepted: (run) => logAccepted(log, run, name),
@@ -218,7 +218,7 @@ function depsOf(
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     maxInlineWaitMs: config.PROVIDER_WAIT_MS,
-    metrics: { money: metrics.money, modelName: closedNames(models), compacted: metrics.compacted },
+    metrics: { money: metrics.models.money, modelName: closedNames(models), compacted: metrics.runs.compacted },
     suspects: {
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
       isExcused: (worker, runId) => supervision.isExcused(worker, runId),

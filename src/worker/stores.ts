@@ -56,7 +56,7 @@ export interface StoresOptions extends Pick<Family, 'addJob' | 'onAccepted' | 'o
   readonly redactor: Redactor;
   readonly tenants: Tenants;
   readonly observe: Ports['observe'];
-  readonly observeLimiter: WorkerMetrics['rateLimiter'];
+  readonly observeLimiter: WorkerMetrics['models']['rateLimiter'];
 }
 
 export interface WorkerStores {

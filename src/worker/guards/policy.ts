@@ -42,7 +42,6 @@ export interface PolicyVerdict {
 export interface Policy {
   /** There are no rules but the hard ones, which are about what a tool declares that it touches. */
   readonly isEmpty: boolean;
-  /** Is there a rule about these? */
   isAbout(subject: PolicySubject): boolean;
   /** Hard rules first, then the first rule that matches; without one the call is allowed. Never throws. */
   decide(question: PolicyQuestion): PolicyVerdict;

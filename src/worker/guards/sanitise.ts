@@ -178,7 +178,6 @@ function cleaned(text: string): { readonly text: string; readonly found: Finding
   return { text: clean, found };
 }
 
-/** The lines around untrusted text. */
 function markersOf({ trust, toolName, nonce }: Origin): readonly [begin: string, end: string] {
   const about = `trust="${trust}" tool="${toolName.replaceAll(/[^A-Za-z0-9_.:/-]/g, '_').slice(0, 128)}" id="${nonce}"`;
   return [`<<<UNTRUSTED_CONTENT ${about}>>>`, `<<<END_UNTRUSTED_CONTENT ${about}>>>`];

@@ -75,7 +75,6 @@ export class AnswerBuilder {
     return id;
   }
 
-  /** Adds to the arguments of a call that was begun. */
   callArgs(id: string, delta: string): void {
     const call = this.#calls.get(id);
     if (!call || delta === '') return;

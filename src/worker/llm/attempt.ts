@@ -10,7 +10,6 @@ import { costOf, type Price } from './cost.ts';
 import { cancelledCall, type LlmError } from './errors.ts';
 import type { LlmAnswer, LlmPart, LlmRequest } from './provider.ts';
 
-/** A permit for one attempt. */
 export type Granted = Extract<Permit, { kind: 'go' }>;
 
 export interface Answered {

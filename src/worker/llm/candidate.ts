@@ -110,7 +110,6 @@ export function followUp(
   }
 }
 
-/** The event of a change from one candidate to the next. */
 export function fallbackFrom(
   from: Candidate,
   error: LlmError,

@@ -12,7 +12,6 @@ export interface NextAttempt {
   readonly provider: string;
   readonly model: string;
   readonly delayMs: number;
-  /** Why there is another attempt. */
   readonly error: LlmError;
 }
 
@@ -84,7 +83,6 @@ export interface ChainResult {
   readonly attempts: readonly Attempt[];
 }
 
-/** One walk along the plan. */
 export interface Walk {
   request: ChainRequest;
   readonly call: ChainCall;

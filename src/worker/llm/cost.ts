@@ -12,7 +12,6 @@ interface TieredRate {
   readonly tiers: readonly { readonly above: number; readonly rate: number }[];
 }
 
-/** What a model costs, by class of token. */
 export interface Price {
   readonly input: Rate;
   readonly output: Rate;

@@ -4,7 +4,6 @@ import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { RateLimitReport } from '../../shared/contract/limits.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 
-/** Why a model call failed. */
 export type LlmErrorKind =
   | 'auth'
   | 'rate_limit'

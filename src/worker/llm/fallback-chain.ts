@@ -274,7 +274,6 @@ export class FallbackChain {
   }
 }
 
-/** What a candidate that was not let through counts as. */
 function refusal(
   { provider, model }: Candidate,
   { reason, retryAfterMs }: Extract<Permit, { kind: 'skip' }>,

@@ -44,7 +44,6 @@ export interface LlmRequest {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** A piece of an answer while it streams. */
 export type LlmPart =
   | { readonly type: 'text'; readonly delta: string }
   | { readonly type: 'reasoning'; readonly delta: string }
@@ -98,7 +97,6 @@ export interface LlmProvider {
   readonly media?: MediaPort;
 }
 
-/** A model that makes images, sound or video. */
 export interface MediaOffer {
   readonly modality: MediaModality;
   /** Price of an image, or of a second of sound or video. Absent: not known. */

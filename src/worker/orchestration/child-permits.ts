@@ -18,7 +18,6 @@ export type AskedItem = Omit<PendingItem, 'id' | 'requestedAt'> & { readonly req
 
 /** What asking for permission needs of the orchestration's host. Everything is the same in each replay. */
 export interface PermitHost extends Pick<OrchestrationHost, 'step' | 'emit' | 'now'> {
-  /** Asks people, and answers what they decide. */
   question(key: string, item: AskedItem): Promise<PersonDecision>;
   /** Answers once it is time, and never where it was dropped before. */
   due(key: string, dueMs: number): Promise<unknown>;
@@ -170,7 +169,6 @@ type ChildVerdict = z.output<typeof childVerdict>;
 
 /** The rules about sub-agents, as an orchestration needs them. */
 export interface ChildRules {
-  /** Is there any rule about sub-agents? */
   readonly isConcerned: boolean;
   /** `approved`: a person has granted it. A rule that cannot be asked denies. */
   decide(asked: AskedChild, approved: boolean): ChildVerdict;
@@ -179,7 +177,6 @@ export interface ChildRules {
   /** How long people have, in milliseconds. */
   readonly ttlMs: number;
   readonly approvers: number;
-  /** What a denial by a rule, or by a person, does. */
   readonly denials: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'>;
 }
 
@@ -213,7 +210,6 @@ export function childRulesOf(
   };
 }
 
-/** The error of an agent that was not asked. */
 function childDenied(agentId: string, reason: string): RunError {
   return new RunError('tool_denied', `agent ${agentId} was not asked: ${reason}`, { details: { agentId } });
 }

@@ -40,7 +40,6 @@ export type EvaluatorOptimizerOptions<I, T> = {
   | { readonly rubric: Rubric; readonly evaluator?: undefined }
 );
 
-/** An answer that was evaluated. */
 export interface Iteration<T> {
   /** From 1. */
   readonly iteration: number;

@@ -9,7 +9,6 @@ import type { ChildOutcome, FanOutResultChild } from '../agents/define-judge.ts'
 export const maxChildren = 256;
 const defaultSeparator = '\n\n---\n\n';
 
-/** What a child has spent so far. */
 export interface Spent {
   readonly usage: Usage;
   readonly costMicrocents: number;
@@ -58,7 +57,6 @@ export interface FanOutOptions<T = string> {
   readonly maxConcurrentChildren?: number;
 }
 
-/** The options with every default. */
 export interface FanOutPlan<T> {
   readonly children: readonly (FanOutChild & { readonly id: string })[];
   readonly strategy:

@@ -22,7 +22,6 @@ const maxTextBytes = 1024 * 1024;
 const maxShownBytes = 512 * 1024;
 const maxShownOfOneBytes = 64 * 1024;
 
-/** What a fan-out can name. */
 export interface FanOutParts {
   readonly judges: ReadonlyMap<string, MergeJudge>;
   readonly merges: ReadonlyMap<string, AnswerMerge>;

@@ -67,7 +67,6 @@ export interface OrchestratedRun {
   readonly workedMs: () => number;
 }
 
-/** What it asks of the outside. */
 interface OrchestrationPorts {
   readonly clock: Clock;
   readonly redactor: Redactor;
@@ -75,11 +74,9 @@ interface OrchestrationPorts {
   readonly children: Pick<Children, 'stop'>;
 }
 
-/** What an orchestration needs beside its run. */
 export interface OrchestrationDeps {
   /** Before each step that costs something. */
   readonly gate: StepGate;
-  /** About the agents that it asks. */
   readonly rules: ChildRules | undefined;
   stopRequested(): StopReason | undefined;
 }

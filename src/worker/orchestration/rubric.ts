@@ -32,7 +32,6 @@ export type Rubric =
   /** The judge gives 0 to 10 points as JSON; `passScore` of them pass, default 8. */
   | { readonly kind: 'llm-judge'; readonly criteria: string; readonly judge: Judge; readonly passScore?: number };
 
-/** What is paid for an answer, and the answer. */
 export interface Generated<T> {
   readonly output: T;
   readonly usage?: Usage;

@@ -3,7 +3,6 @@ import { canonicalJson } from '../../shared/base/json.ts';
 import type { SkillManifest } from '../../shared/contract/agent/skill.ts';
 import type { TaskDefinition } from '../../shared/contract/orchestration/task.ts';
 
-/** The run that a prompt is built for. */
 export interface PromptContext {
   /** The folder that the agent's tools may read files of. Absent: there is none. */
   readonly cwd?: string;
@@ -21,7 +20,6 @@ export interface PromptContext {
  */
 export type PromptBuilder = (agent: AgentDefinition, context: PromptContext) => string | Promise<string>;
 
-/** The instructions of the agent, then the task. */
 export function defaultPrompt({ instructions }: AgentDefinition, { task }: Pick<PromptContext, 'task'>): string {
   return paragraphs([instructions, task ? taskBlock(task) : '']);
 }

@@ -91,7 +91,6 @@ function argumentsOf(tokens: Tokens): Literal[] {
   return args;
 }
 
-/** The tokens of one expression, taken one by one. */
 class Tokens {
   readonly #source: string;
   readonly #tokens: readonly Token[];

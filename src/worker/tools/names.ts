@@ -7,18 +7,15 @@ import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 /** Tools of this package that an agent names, or that a run is given. Code of an author's own may stand in for them. */
 const named = ['ask_user', 'http_request', 'read_file', 'progress_write', 'progress_read', 'notify_user'] as const;
 
-/** What the names of handoffs begin with. */
 export const handoffPrefix = 'transfer_to_';
 
 const reserved: ReadonlySet<string> = new Set(reservedToolNames);
 const ours: ReadonlySet<string> = new Set([...reservedToolNames, ...named]);
 
-/** Does this name belong to a tool that this package adds by itself? */
 export function isReservedName(name: string): boolean {
   return reserved.has(name);
 }
 
-/** Is there a tool of this package that is called so? */
 function isFromPackage(name: string): boolean {
   return ours.has(name) || name.startsWith(handoffPrefix);
 }

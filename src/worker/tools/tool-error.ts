@@ -44,7 +44,6 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-/** An error as the model reads it. */
 export function errorResult(fault: ToolFault, toolName: string, correctable = false): CallResult {
   const { kind } = fault;
   const message = clip(fault.message, maxMessageChars);
@@ -80,7 +79,6 @@ export function endByDenial(denial: AgentDefinition['approvalDenial'], error: Ru
   }
 }
 
-/** The error of a run that ends because a call was denied. */
 export function toolDenied(toolName: string, why: string, details: Readonly<Record<string, unknown>>): RunError {
   return new RunError('tool_denied', `the call of tool ${toolName} was denied: ${why}`, { details });
 }

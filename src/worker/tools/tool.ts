@@ -29,7 +29,6 @@ export interface ToolContext {
   progress(data: unknown): void;
   /** Shows subscribers a part of the result early (`tool.execute.partial`). */
   partial(data: unknown): void;
-  /** Secrets of tools. */
   readonly secrets: {
     /**
      * The value of one that `secretsAllowed` names. Throws a `capability_blocked` error for any other, and for one that this
@@ -191,7 +190,6 @@ export interface ChildSpec {
   readonly maxWorkMs?: number;
 }
 
-/** What checking arguments found. */
 export type CheckedArgs =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly problems: readonly string[] };

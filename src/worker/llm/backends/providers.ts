@@ -20,7 +20,6 @@ const noKey = 'none';
 
 type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatcher'>;
 
-/** The model providers of a process. */
 export interface Providers {
   /** Who serves a model, and the model's name there; undefined when no provider does. `provider` names one by its id. */
   providerFor(model: string, provider?: string): { readonly provider: LlmProvider; readonly model: string } | undefined;
@@ -28,9 +27,7 @@ export interface Providers {
   readonly scripted: boolean;
   /** Keys, for the redactor. */
   readonly secrets: readonly string[];
-  /** Models that the providers' configuration names. */
   readonly models?: readonly string[];
-  /** Prices that came with the providers. */
   readonly prices?: readonly PriceEntry[];
 }
 

@@ -11,7 +11,6 @@ import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts
 import { sandboxEventOf, type SandboxEvent } from './sandbox-event.ts';
 import { untilAborted, Watchdog } from '../watchdog.ts';
 
-/** Which box is wanted. */
 export interface BoxRequest {
   /** The session to go on with; absent: a new one. */
   readonly sessionId: string | undefined;
@@ -21,7 +20,6 @@ export interface BoxRequest {
 
 /** What goes to the box beside the message. */
 export interface SandboxPromptContext {
-  /** The agent's instructions. */
   readonly system: string;
   /** The whole conversation, for boxes that keep none. */
   readonly messages: readonly Message[];

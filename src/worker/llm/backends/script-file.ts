@@ -42,7 +42,6 @@ const rule = z.strictObject({
   /** All that are given must match. */
   when: z
     .strictObject({
-      /** The agent's id. */
       agent: z.string().optional(),
       /** Text that the user's message contains, in any case. */
       user: z.string().optional(),

@@ -78,7 +78,6 @@ async function play(
   return builder.finish({ finishReason, usage: answer.usage ?? estimate(request, answer) });
 }
 
-/** The steps of an answer, one part each. */
 function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBuilder): Generator<() => void> {
   for (const word of words(answer.reasoning ?? '')) yield () => builder.reasoning(word);
   for (const word of words(answer.text ?? '')) yield () => builder.text(word);

@@ -8,7 +8,6 @@ import { clip } from '../../../shared/base/text.ts';
 
 const maxMessageBytes = 2_048;
 
-/** Codes and types of OpenAI-compatible servers. */
 const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
   ['context_length_exceeded', 'context_length'],
   ['content_filter', 'content_filter'],

@@ -2,7 +2,6 @@ import { Gauge, type Registry } from 'prom-client';
 import { toolBreakerLabel } from '../../../shared/state/limits/breakers.ts';
 import type { Labels } from './series.ts';
 
-/** What the worker's gauges read at scrape time. */
 export interface GaugeSources {
   active(): number;
   concurrency: number;

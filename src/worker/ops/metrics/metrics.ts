@@ -22,8 +22,8 @@ export class WorkerMetrics {
   readonly requeued;
   readonly unreachable;
   readonly #postrunFailed;
-  readonly #runs: RunMetrics;
-  readonly #models: ModelMetrics;
+  readonly runs: RunMetrics;
+  readonly models: ModelMetrics;
   readonly #tools: ToolMetrics;
 
   constructor(sources: MetricSources) {
@@ -31,8 +31,8 @@ export class WorkerMetrics {
     const series = new Series(this.registry);
     collectDefaultMetrics({ register: this.registry });
     registerGauges(this.registry, sources, labels);
-    this.#runs = new RunMetrics(series, labels);
-    this.#models = new ModelMetrics(series, labels);
+    this.runs = new RunMetrics(series, labels);
+    this.models = new ModelMetrics(series, labels);
     this.#tools = new ToolMetrics(series, labels);
     this.requeued = series.counter(
       'millrace_runs_requeued_total',
@@ -50,28 +50,14 @@ export class WorkerMetrics {
     for (const kind of postRunKind.options) this.#postrunFailed.inc({ kind }, 0);
   }
 
-  /** What the rate limiter of the fleet reports. */
-  get rateLimiter(): ModelMetrics['rateLimiter'] {
-    return this.#models.rateLimiter;
-  }
-
-  /** What the ledger reports, in microcents. */
-  get money(): ModelMetrics['money'] {
-    return this.#models.money;
-  }
-
-  /** Counts a compaction by its outcome. */
-  readonly compacted = (agent: string, outcome: string): void => this.#runs.compacted(agent, outcome);
-
-  /** Counts a post-run job that failed for good. */
   postrunFailed(kind: PostRunKind): void {
     this.#postrunFailed.inc({ kind });
   }
 
   /** Counts one event. Never throws; an event without a metric is ignored. */
   observe(event: EventBody, run: ObservedRun): void {
-    this.#runs.observe(event, run);
-    this.#models.observe(event);
+    this.runs.observe(event, run);
+    this.models.observe(event);
     this.#tools.observe(event);
   }
 }

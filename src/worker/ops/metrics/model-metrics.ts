@@ -13,7 +13,6 @@ export class ModelMetrics {
       for (const counter of [this.#count.cost, this.#count.unpriced, this.#count.cooldowns]) counter.inc({ model }, 0);
   }
 
-  /** Counts an event about a model call; others change nothing. */
   observe(event: EventBody): void {
     const { model } = this.#labels;
     switch (event.type) {

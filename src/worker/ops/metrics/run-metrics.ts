@@ -4,14 +4,12 @@ import { type Labels, runSeconds, type Series } from './series.ts';
 const runStatuses = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
 const accountScopes = ['run', 'batch', 'tenant'] as const;
 
-/** The run that an event belongs to. */
 export interface ObservedRun {
   readonly agentId: string;
   readonly kind: string;
   readonly queueWaitMs?: number | undefined;
 }
 
-/** Counts how runs begin, wait and end. */
 export class RunMetrics {
   readonly #labels: Labels;
   readonly #count: ReturnType<typeof runSeries>;
@@ -23,7 +21,6 @@ export class RunMetrics {
     for (const scope of accountScopes) this.#count.paused.inc({ scope }, 0);
   }
 
-  /** Counts an event about the run itself; others change nothing. */
   observe(event: EventBody, { agentId, kind, queueWaitMs }: ObservedRun): void {
     const agent = this.#labels.agent(agentId);
     switch (event.type) {
@@ -51,10 +48,8 @@ export class RunMetrics {
     }
   }
 
-  /** Counts a compaction by its outcome. */
-  compacted(agent: string, outcome: string): void {
+  readonly compacted = (agent: string, outcome: string): void =>
     this.#count.compactions.inc({ agent: this.#labels.agent(agent), outcome });
-  }
 
   #end(labels: { agent: string; kind: string; status: string }, durationMs: number | undefined): void {
     this.#count.ended.inc(labels);

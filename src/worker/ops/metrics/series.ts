@@ -6,7 +6,6 @@ export const callSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 /** Buckets for runs, in seconds. Runs wait for people and for each other: up to a week. */
 export const runSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800];
 
-/** Makes the series of one registry. */
 export class Series {
   readonly #registers: Registry[];
 

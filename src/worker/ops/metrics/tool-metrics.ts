@@ -12,7 +12,6 @@ export class ToolMetrics {
     for (const tool of labels.known.tools) this.#count.unknown.inc({ tool }, 0);
   }
 
-  /** Counts an event about a tool call; others change nothing. */
   observe(event: EventBody): void {
     switch (event.type) {
       case 'tool.execute.end': {

@@ -82,7 +82,6 @@ export function hasPassed(evals: readonly TaskEval[]): boolean {
   );
 }
 
-/** What is not known of what a task needs. */
 export interface Readiness {
   /** Nothing that is required is missing. */
   readonly ready: boolean;

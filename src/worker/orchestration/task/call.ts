@@ -24,7 +24,6 @@ const reply = z.discriminatedUnion('ok', [
 ]);
 export type CallReply = z.infer<typeof reply>;
 
-/** One call of an adapter's function. */
 export interface AdapterCall {
   readonly name: string;
   readonly work: (tools: Pick<TaskContext, 'signal' | 'charge'>) => unknown;

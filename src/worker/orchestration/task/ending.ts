@@ -6,7 +6,6 @@ import type { LedgerRows } from './ledger.ts';
 import { type Readiness, meanScore } from './answers.ts';
 import type { RunningTask } from './task-run.ts';
 
-/** How the loop came to its end. */
 export interface Ending {
   readonly stoppedBy: TaskStoppedBy;
   readonly completed: boolean;

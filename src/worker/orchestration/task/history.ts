@@ -6,7 +6,6 @@ const maxHistoryBytes = 2 * 1024 * 1024;
 /** Of one step, decision or outcome in an event. */
 const maxEventBytes = 32 * 1024;
 
-/** The steps of a task, in bounded memory. */
 export class TaskHistory {
   #steps: readonly TaskStep[];
   #bytes: number;
@@ -38,7 +37,6 @@ export class TaskHistory {
   }
 }
 
-/** A step as an event shows it. */
 export function shownStep(step: TaskStep): TaskStep {
   return jsonBytes(step) <= maxEventBytes ? step : outlineOf(step);
 }

@@ -47,7 +47,6 @@ const maxCharges = 256;
 export const taskCharge = eventBodies['cost.updated'].omit({ cumulativeCostMicrocents: true });
 export type TaskCharge = z.infer<typeof taskCharge>;
 
-/** What a call cost. */
 export class Charges {
   readonly #charges: TaskCharge[] = [];
   readonly #onCharge: (charge: TaskCharge) => void;

@@ -131,7 +131,6 @@ function hasProgressed(
   return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
 }
 
-/** The verdict of the adapter's own stop policy. */
 async function stopOf(run: RunningTask): Promise<Ending | undefined> {
   const { adapter, stepNumber } = run;
   if (!adapter.shouldStop) return undefined;

@@ -1,3 +1,4 @@
+import { jsonOr } from '../../../shared/base/json.ts';
 import { problemsOf, firstProblemOf } from '../../../shared/base/problems.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
@@ -34,7 +35,6 @@ export interface TaskPlace {
   };
 }
 
-/** What to do, within which bounds, and where. */
 export type AgentTaskOptions = TaskSettingsInput & TaskPlace;
 
 /** A task in progress: its events, whose `runId` is the task's id, and its outcome, also when the events are not read. */
@@ -214,7 +214,8 @@ const versioned = z.object({ version: z.int() });
  * `run_state_version_unsupported`, and `validation` when the adapter has another id.
  */
 function readTaskState(saved: unknown, adapter: AnyAdapter): TaskState {
-  const json = typeof saved === 'string' ? parsed(saved) : saved;
+  const json = typeof saved === 'string' ? jsonOr(saved) : saved;
+  if (json === undefined) throw new RunError('run_state_malformed', 'the task state is not JSON');
   const version = versioned.safeParse(json).data?.version;
   if (version !== undefined && version !== taskStateVersion)
     throw new RunError('run_state_version_unsupported', `the task state has version ${version}`);
@@ -230,12 +231,4 @@ function readTaskState(saved: unknown, adapter: AnyAdapter): TaskState {
       `the task state is of adapter ${adapterId ?? 'without an id'}, not of ${adapter.id}`,
     );
   return read.data;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new RunError('run_state_malformed', 'the task state is not JSON', { cause });
-  }
 }

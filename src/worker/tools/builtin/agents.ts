@@ -4,7 +4,6 @@ import { ToolError } from '../tool-error.ts';
 import type { Tool } from '../tool.ts';
 import { handoffPrefix } from '../names.ts';
 
-/** An agent that may be asked. */
 export interface AskableAgent {
   readonly id: string;
   readonly description?: string | undefined;
@@ -78,7 +77,6 @@ export function handoffToolName(agentId: string): string {
   return `${handoffPrefix}${agentId.replaceAll(/[^A-Za-z0-9_-]/g, '_')}`.slice(0, maxNameChars);
 }
 
-/** The tool that hands the conversation over to an agent. */
 export function createHandoffTool(agentId: string, description: string | undefined): Tool {
   const tool = defineTool({
     name: handoffToolName(agentId),

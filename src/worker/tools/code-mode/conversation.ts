@@ -5,12 +5,10 @@ import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';
 import type { ScriptProcess, ChildMessage, ScriptFailure } from './process.ts';
 
-/** One script that shall run. */
 export interface ScriptRequest {
   readonly source: string;
   /** Whose it is: a process that ran a script of one tenant never runs one of another. */
   readonly tenant: string;
-  /** Names of the tools that it may call. */
   readonly tools: readonly string[];
   readonly limits: ScriptLimits;
   /** The time that the script sees, in milliseconds since the epoch. It stands still. */
@@ -27,7 +25,6 @@ export interface ScriptRequest {
 export type ScriptOutcome = {
   /** What it printed. Bounded, and never a secret of ours: it had none. */
   readonly logs: readonly string[];
-  /** Tool calls that it made. */
   readonly calls: number;
 } & (
   | { readonly ok: true; readonly value: unknown }

@@ -105,7 +105,6 @@ export class ScriptEngine {
     return script ? undefined : this.#problem;
   }
 
-  /** Gives the script the result of a call. */
   settle(id: number, result: ScriptCallReply['result']): void {
     const context = this.#context;
     const body = result.ok ? (result.json ?? '') : JSON.stringify({ kind: result.kind, message: result.message });

@@ -17,7 +17,6 @@ import {
 } from './protocol.ts';
 import { z } from 'zod';
 
-/** Why a script has no value. */
 const scriptFailure = z.enum([
   /** Over its length. */
   'source',

@@ -4,7 +4,6 @@ import type { ReportedOutcome, ScriptFailure } from './process.ts';
 
 const outOfMemory = 'the script needs more than the 64 MB that it may have';
 
-/** What a script's surroundings do for it. */
 export interface ScriptPort {
   call(id: number, name: string, args: string): void;
   done(outcome: ReportedOutcome, logs: readonly string[], isSpent: boolean): void;

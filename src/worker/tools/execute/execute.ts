@@ -30,7 +30,6 @@ export interface ToolExecutor {
   run(calls: readonly StepCall[], host: ToolHost, signal: AbortSignal): Promise<BatchEnd>;
 }
 
-/** Where the tools of an executor come from. */
 export interface ToolSet {
   /** As they are now: asked again for every step, because servers may change their tools. */
   tools(): readonly Tool[];

@@ -20,9 +20,7 @@ type Publish = (event: EventBody) => void;
 
 const maxOutcomeBytes = 1024 * 1024;
 
-/** The calls of one script. */
 interface Script {
-  /** All calls so far. */
   calls: number;
   /** The highest number of a call with a side effect. */
   last: number;

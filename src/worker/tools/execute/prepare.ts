@@ -32,7 +32,6 @@ export interface RefusedCall {
 
 export type PreparedCall = ReadyCall | RefusedCall;
 
-/** What preparing a call needs of the run. */
 export interface Preparation {
   readonly registry: ToolRegistry;
   /** Deferred tools that the model has found: it may not call the others. */
@@ -40,7 +39,6 @@ export interface Preparation {
   readonly redactor: Redactor;
   /** For the arguments that the agent sets itself. */
   readonly secrets: { get(name: string): string | undefined } | undefined;
-  /** Is a secret among these? */
   readonly carriesSecret: (args: unknown) => boolean;
 }
 

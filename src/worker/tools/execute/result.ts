@@ -57,7 +57,6 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
   }
 }
 
-/** The error of a tool, as the model gets it. */
 export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: Batch): CallResult {
   const { kind, message } = faultOf(thrown);
   const text = batch.host.redactor.text(clip(message, maxErrorChars));

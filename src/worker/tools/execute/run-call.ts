@@ -18,7 +18,6 @@ const breakerPolicy = { failureThreshold: 5, cooldownMs: 30_000 };
 
 export type CallInner = (name: string, args: unknown) => Promise<InnerOutcome>;
 
-/** What a call gathers while it runs. */
 interface Running {
   readonly promoted: string[];
   readonly settled: Settled;

@@ -54,7 +54,6 @@ export class Connection {
     return this.#hasResources;
   }
 
-  /** The process of a server over stdio. */
   get pid(): number | undefined {
     return this.#link?.pid;
   }

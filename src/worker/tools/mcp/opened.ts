@@ -5,7 +5,6 @@ import { maxEagerTools } from './limits.ts';
 import type { ListedTool } from './list.ts';
 import { mcpTool, type RunServer } from './tool.ts';
 
-/** A server that one run has opened. */
 export interface OpenedServer extends RunServer {
   readonly grant: ServerGrant;
   /** Releases it. Never rejects. */
@@ -63,7 +62,6 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
   };
 }
 
-/** The names of a grant that the server does not have. */
 export function missingTools({ connection, grant }: Pick<OpenedServer, 'connection' | 'grant'>): string[] {
   if (grant === 'all') return [];
   return [...grant].filter((name) => !connection.tools.some((listed) => isNamed(listed, name)));

@@ -12,7 +12,6 @@ export interface BoundSchema {
   readonly parameters: Record<string, unknown>;
   /** For the check of arguments: without patterns that could run for ever. */
   readonly checked: Readonly<Record<string, unknown>>;
-  /** Which dialect it is written in. */
   readonly dialect: SchemaDialect;
   /** Patterns that are left to the server. */
   readonly droppedPatterns: number;
@@ -174,7 +173,6 @@ export const linearRegExp = Object.assign(
   { code: 'linearRegExp' },
 );
 
-/** Can this pattern be run? */
 function acceptsPattern(pattern: unknown): boolean {
   if (typeof pattern !== 'string' || pattern.length > maxPatternChars) return false;
   try {

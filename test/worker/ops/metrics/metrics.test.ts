@@ -24,8 +24,8 @@ async function scrape(metrics: WorkerMetrics, line: string): Promise<string | un
 
 test('compactions are counted by what came of them', async () => {
   const metrics = workerMetrics();
-  metrics.compacted('support', 'failed');
-  metrics.compacted('support', 'failed');
+  metrics.runs.compacted('support', 'failed');
+  metrics.runs.compacted('support', 'failed');
   expect(await scrape(metrics, 'millrace_compactions_total{')).toBe(
     'millrace_compactions_total{agent="support",outcome="failed"} 2',
   );
@@ -127,13 +127,13 @@ test('waits, money, turns and breakers are counted', async () => {
   metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 2, resumed: true }, about);
   metrics.observe({ type: 'budget.paused', ...budget, gateId: 'batch:b', scope: 'batch', accountId: 'b' }, about);
   metrics.observe({ type: 'budget.warning', ...budget, thresholdPct: 50 }, about);
-  metrics.money.reserved('support', 70);
-  metrics.money.spent('support', 7);
-  metrics.money.unconfirmed('support');
-  metrics.rateLimiter.waited('key:model', 0.2);
-  metrics.rateLimiter.parked('key:model');
-  metrics.rateLimiter.woken('key:model', 3);
-  metrics.rateLimiter.cooled('key:model');
+  metrics.models.money.reserved('support', 70);
+  metrics.models.money.spent('support', 7);
+  metrics.models.money.unconfirmed('support');
+  metrics.models.rateLimiter.waited('key:model', 0.2);
+  metrics.models.rateLimiter.parked('key:model');
+  metrics.models.rateLimiter.woken('key:model', 3);
+  metrics.models.rateLimiter.cooled('key:model');
   const text = await metrics.registry.metrics();
   for (const line of [
     'millrace_runs_suspended_total{agent="support",reason="budget"} 1',
@@ -231,10 +231,10 @@ test('names that are not configured share one label, however many there are', as
     metrics.observe({ type: 'agent.model.fellback', from: name, to: name, ...step, reason: 'transient' }, context);
     const paid = { inputTokens: 1, outputTokens: 1, costMicrocents: 1, cumulativeCostMicrocents: 1 };
     metrics.observe({ type: 'cost.updated', model: name, ...paid, priced: false, usageReported: true }, context);
-    const { rateLimiter, money } = metrics;
+    const { rateLimiter, money } = metrics.models;
     for (const count of [money.reserved, money.spent]) count(name, 1);
     money.unconfirmed(name);
-    metrics.compacted(name, 'failed');
+    metrics.runs.compacted(name, 'failed');
     for (const count of [rateLimiter.parked, rateLimiter.cooled]) count(`key:${name}`);
     rateLimiter.waited(`key:${name}`, 1);
     rateLimiter.woken(`key:${name}`, 1);
