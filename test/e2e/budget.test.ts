@@ -145,7 +145,7 @@ test('a model without a price is refused where the budget says so', async () => 
   expect(eventsOf(observed, 'cost.updated')).toMatchObject([{ priced: false }]);
 });
 
-test('a run of a thread that waits for money is held or failed as the cancel says, and its thread knows how it ended', async () => {
+test('a run of a thread that waits for money goes on waiting or fails as the cancel says, and its thread knows how it ended', async () => {
   const { world } = shared;
   const run = await world.submit('plain', [{ text: 'never' }], {
     thread: 'poor',

@@ -170,7 +170,7 @@ test('after the time of its events a turn is streamed from its result, without a
   expect(world.provider.callsOf(runId)).toHaveLength(1);
 });
 
-test('a producer that leaves ends its streams without an end of the turn, so that they are resumed', async () => {
+test('a draining producer ends its streams without an end of the turn, so that they are resumed', async () => {
   const { world } = shared;
   const leaving = await world.fleet.startProducer();
   const gate = 'leaving-producer';

@@ -77,7 +77,7 @@ describe('agents that ask agents', () => {
     expect(refused).toMatchObject([{ childDepth: 3, event: { error: { kind: 'depth_limit' } } }]);
   });
 
-  test('questions of one step are worked on side by side, and answered in their order', async () => {
+  test('questions of one step are answered in parallel, and answered in their order', async () => {
     const world = await makeWorld({ workers: 1, env: { WORKER_CONCURRENCY: '4' } });
     const hold = { gate: 'both', afterPieces: 0 };
     const run = await world.submit('asker', [
@@ -145,7 +145,7 @@ describe('agents that ask agents', () => {
     expect(world.provider.callsOf(run.runId).map(({ step }) => step)).toEqual([1, 2]);
   });
 
-  test('the first run pays for all: its cap of the first run stops its children', async () => {
+  test('the first run pays for all: its cap stops its children', async () => {
     const { world } = shared;
     const long = Array.from({ length: 12 }, () => asks(['plain', { text: 'costly' }]));
     const budget = { maxCostMicrocents: 60_000 };

@@ -68,7 +68,7 @@ test('the ledger example keeps one row for the run and one for the task, with wh
   expect(output).toContain('the row has what the task cost');
 });
 
-test('the model example takes the first wish, believes the catalogue, and refuses what no catalogue lists', async () => {
+test('the model example takes the first wish, believes the catalogue, and refuses what it does not list', async () => {
   expect(await run('model-resolution')).toMatch(/^gpt-5\.2-mini, from fallback\ncompleted: /);
   expect(await run('model-resolution', { WORKSPACE_MODEL: 'gpt-5.2' })).toContain('gpt-5.2, from workspace');
   await using router = await startRawProvider(body('application/json', '{"data":[{"id":"house-model"}]}'));

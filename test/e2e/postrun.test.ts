@@ -67,7 +67,7 @@ test('a worker is killed while it makes a title, and another one makes it', asyn
   expect(world.provider.titled.length).toBeGreaterThan(1);
 });
 
-test('a worker that leaves gives the title it is making to another one', async () => {
+test('a draining worker hands the title it is making to another one', async () => {
   const world = await makeWorld({ env: { SHUTDOWN_GRACE_MS: '300' } });
   await turn(world, 'talk', 'one');
   world.provider.blockTitles = true;

@@ -100,7 +100,7 @@ describe('a task over the queue', () => {
     expect(types.filter((type) => type === 'task.decide')).toHaveLength(3);
   });
 
-  test('is handed over by a worker that leaves, and cancelled within its action', async () => {
+  test('is handed over by a draining worker, and cancelled within its action', async () => {
     const world = await makeWorld({ workers: 1, env: { SHUTDOWN_GRACE_MS: '300' } });
     const run = await world.mill.task(task(act('long', 'never')));
     await until('it acts', () => did(world, 'long').length === 1);
