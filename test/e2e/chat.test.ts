@@ -172,13 +172,13 @@ test('after the time of its events a turn is streamed from its result, without a
 
 test('a draining producer ends its streams without an end of the turn, so that they are resumed', async () => {
   const { world } = shared;
-  const leaving = await world.fleet.startProducer();
-  const gate = 'leaving-producer';
-  const first = await post(leaving.url, turn('leaving', { text: answer, hold: { gate, afterPieces: 3 } }));
+  const draining = await world.fleet.startProducer();
+  const gate = 'draining-producer';
+  const first = await post(draining.url, turn('draining', { text: answer, hold: { gate, afterPieces: 3 } }));
   const lines: Line[] = [];
   const reading = readWhatComes(first.body, lines);
   await until('a part of the answer', () => deltasIn(lines) === 3);
-  leaving.child.signal('SIGTERM');
+  draining.child.signal('SIGTERM');
   expect(await reading).toBe('ended');
   expect(lines.at(-1)?.type).toBe('message.part.updated');
   const rest = await post(world.url, undefined, { 'x-execution-id': first.executionId }, `?after=${lines.at(-1)?.seq}`);
