@@ -62,8 +62,9 @@ test('a worker is killed while it makes a title, and another one makes it', asyn
   await world.worker.exited;
   await world.addWorker();
   world.provider.gates.open('title');
-  await until('the thread has a title', async () => (await world.mill.threads.get('talk')).title !== undefined, 30_000);
+  await until('the thread has a title', async () => (await eventsOf(world.mill, 'talk')).length > 0, 30_000);
   expect((await eventsOf(world.mill, 'talk')).map(({ type }) => type)).toEqual(['thread.title_generated']);
+  expect((await world.mill.threads.get('talk')).title).toBe('A thread about plans');
   expect(world.provider.titled.length).toBeGreaterThan(1);
 });
 
