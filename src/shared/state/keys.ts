@@ -1,113 +1,134 @@
-/** Every key and channel. A run's own keys share the hash tag `{runId}`; the rest begin with `<prefix>:_:`. */
-export function keysFor(prefix: string) {
-  return {
-    run: (runId: string) => `${prefix}:{${runId}}:run`,
-    journal: (runId: string) => `${prefix}:{${runId}}:journal`,
-    events: (runId: string) => `${prefix}:{${runId}}:events`,
-    live: (runId: string) => `${prefix}:{${runId}}:live`,
-    /** Stream of a run's lifecycle events that are not in the stream of all runs yet; only in a Cluster. */
-    unpublished: (runId: string) => `${prefix}:{${runId}}:unpublished`,
-    /** Hash of the request that has taken the execution id of a run which is not created yet. */
-    claim: (runId: string) => `${prefix}:{${runId}}:claim`,
-    /** Hash of what people decided about the calls of a run, by the id of what was pending. */
-    decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
-    /** List of those decisions that the journal of the run does not have yet. */
-    decided: (runId: string) => `${prefix}:{${runId}}:decided`,
-    /** List of messages of the user to a running run that its journal does not have yet. */
-    inbox: (runId: string) => `${prefix}:{${runId}}:inbox`,
-    /** List of events of children that the log of a running parent does not have yet. */
-    relayed: (runId: string) => `${prefix}:{${runId}}:relayed`,
-    /** Hash of the children that begin as others end, and of what their suspended parent waits for. */
-    later: (runId: string) => `${prefix}:{${runId}}:later`,
-    /** All runs' events without text deltas, as messages like those of `live`. */
-    firehose: `${prefix}:firehose`,
-    /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
-    lifecycle: `${prefix}:lifecycle`,
-    /** Sorted set of open runs by the time at which the reconciler checks each. */
-    checks: `${prefix}:_:checks`,
-    /** Sorted set of runs that have not ended, by the time at which they were listed. */
-    open: `${prefix}:_:open`,
-    /** Set of a tenant's runs that have not ended, to be counted. It may contain some that ended with their process. */
-    openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,
-    /** Sorted set of a tenant's runs by creation time. */
-    index: (tenant: string) => `${prefix}:_:index:${tenant}`,
-    /** Set of runs whose running worker has been asked to cancel: what a worker polls when the channel is silent. */
-    cancels: `${prefix}:_:cancels`,
-    /** Channel for control messages to workers. */
-    control: `${prefix}:control`,
-    /** Sorted set of live worker names by heartbeat time, and the hash of what each serves. */
-    workers: `${prefix}:_:workers`,
-    workerInfo: `${prefix}:_:worker-info`,
-    /** Sorted set of run queues by the time at which a worker announced that it serves each. */
-    queues: `${prefix}:_:queues`,
-    /** There for as long as a worker process lives, and less than half a lock longer. */
-    pulse: (worker: string) => `${prefix}:_:pulse:${worker}`,
-    /** The run that a worker watches, for as long as its other runs may ask whether that one killed it. */
-    watched: (worker: string) => `${prefix}:_:watched:${worker}`,
-    /** Hash of loaded agents, written by workers: id to the public part of the definition. */
-    agents: `${prefix}:_:agents`,
-    /** An account of the ledger. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */
-    account: (tenant: string, scope: string, id: string, window: string) =>
-      `${prefix}:{ledger:${tenant}}:${scope}:${id}:${window}`,
-    /** Sorted set of runs that wait for money of an account, oldest first. */
-    accountWaiting: (tenant: string, scope: string, id: string) =>
-      `${prefix}:{ledger:${tenant}}:${scope}:${id}:waiting`,
-    /** Hash of what each of those runs needs, in microcents. */
-    accountNeeds: (tenant: string, scope: string, id: string) => `${prefix}:{ledger:${tenant}}:${scope}:${id}:needs`,
-    /** Sorted set of runs that were notified of money and have not asked for it yet, by the time at which that lapses. */
-    accountPromises: (tenant: string, scope: string, id: string) =>
-      `${prefix}:{ledger:${tenant}}:${scope}:${id}:promises`,
-    /** Set of accounts that runs wait for, as `scope:id`. */
-    accountsWaiting: (tenant: string) => `${prefix}:{ledger:${tenant}}:accounts-waiting`,
-    /** Set of tenants with runs that wait for money. */
-    tenantsWaiting: `${prefix}:_:tenants-waiting`,
-    /** Cost counters of a tenant and day. */
-    costs: (tenant: string, day: string) => `${prefix}:{ledger:${tenant}}:costs:${day}`,
-    /** Sorted set of attempts that were counted in the last minutes, by time. */
-    counted: (tenant: string) => `${prefix}:{ledger:${tenant}}:counted`,
-    /** State of the limiter of one credential and model; `part` names the key within it. */
-    limiter: (limiter: string, part: string) => `${prefix}:{limit:${limiter}}:${part}`,
-    /** Set of limiters that runs wait for. */
-    limiters: `${prefix}:_:limiters`,
-    /** State of the circuit breaker of one provider and model, and the channel on which changes are published. */
-    breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
-    breakers: `${prefix}:_:breakers`,
-    breakerChannel: `${prefix}:breakers`,
-    /** Sorted set of a tenant's runs that wait for people, by the time at which these were asked, and the set of tenants. */
-    asking: (tenant: string) => `${prefix}:_:asking:${tenant}`,
-    tenantsAsking: `${prefix}:_:tenants-asking`,
-    /** Sorted set of suspended runs by the time at which the resume poller resumes them. */
-    timers: `${prefix}:_:timers`,
-    /** Sorted set of runs by their deadline, of those that have one and have not ended. */
-    deadlines: `${prefix}:_:deadlines`,
-    /** Bytes that a run produced, by their SHA-256. */
-    media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
-    /** Hash of a run's kept results: name to what is known about each, as JSON, and `#used`, their bytes together. */
-    artifacts: (runId: string) => `${prefix}:{${runId}}:artifacts`,
-    /** Hash of the parts of one kept result, numbered from 0. */
-    artifactBody: (runId: string, id: string) => `${prefix}:{${runId}}:artifact:${id}`,
-    /** Progress notes of a run: a hash of what is known about each by `<role>.<number>`, one of their texts, and one of numbers. */
-    progress: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress:${tenant}`,
-    progressTexts: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-texts:${tenant}`,
-    progressNumbers: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-numbers:${tenant}`,
-    /** The mark of the shared folder that workers keep results in, and who swept it last. */
-    artifactRoot: `${prefix}:_:artifact-root`,
-    artifactSweep: `${prefix}:_:artifact-sweep`,
-    /** What belongs to one thread; `part` names the key within it. It is kept until a caller deletes the thread. */
-    thread: (tenant: string, threadId: string, part: ThreadPart) => `${prefix}:{thread:${tenant}:${threadId}}:${part}`,
-    /** Sorted set of a tenant's threads by the time of their last change. */
-    threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
-    /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */
-    threadsEntered: `${prefix}:_:threads-entered`,
-    /** Sorted set of the same threads by when the reconciler looks at them next. */
-    threadChecks: `${prefix}:_:thread-checks`,
-    /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
-    writable: (tag: string) => (tag === '' ? `${prefix}:_:writable` : `${prefix}:{${tag}}:writable`),
-    /** Counters that operators ask for across processes, for instance runs that the reconciler requeued. */
-    counters: `${prefix}:_:counters`,
-  };
-}
+/** Every key and channel: those of one run, thread, ledger or limiter share a hash tag; the rest begin with `<prefix>:_:`. */
+export const keysFor = (prefix: string) => ({
+  ...runKeyNames(prefix),
+  ...openRunKeyNames(prefix),
+  ...fleetKeyNames(prefix),
+  ...limitKeyNames(prefix),
+  ...threadKeyNames(prefix),
+});
 export type Keys = ReturnType<typeof keysFor>;
+
+/** The keys of one run share the hash tag `{runId}`. */
+const runKeyNames = (prefix: string) => ({
+  run: (runId: string) => `${prefix}:{${runId}}:run`,
+  journal: (runId: string) => `${prefix}:{${runId}}:journal`,
+  events: (runId: string) => `${prefix}:{${runId}}:events`,
+  live: (runId: string) => `${prefix}:{${runId}}:live`,
+  /** Stream of a run's lifecycle events that are not in the stream of all runs yet; only in a Cluster. */
+  unpublished: (runId: string) => `${prefix}:{${runId}}:unpublished`,
+  /** Hash of the request that has taken the execution id of a run which is not created yet. */
+  claim: (runId: string) => `${prefix}:{${runId}}:claim`,
+  /** Hash of what people decided about the calls of a run, by the id of what was pending. */
+  decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
+  /** List of those decisions that the journal of the run does not have yet. */
+  decided: (runId: string) => `${prefix}:{${runId}}:decided`,
+  /** List of messages of the user to a running run that its journal does not have yet. */
+  inbox: (runId: string) => `${prefix}:{${runId}}:inbox`,
+  /** List of events of children that the log of a running parent does not have yet. */
+  relayed: (runId: string) => `${prefix}:{${runId}}:relayed`,
+  /** Hash of the children that begin as others end, and of what their suspended parent waits for. */
+  later: (runId: string) => `${prefix}:{${runId}}:later`,
+  /** Hash of a run's kept results: name to what is known about each, as JSON, and `#used`, their bytes together. */
+  artifacts: (runId: string) => `${prefix}:{${runId}}:artifacts`,
+  /** Hash of the parts of one kept result, numbered from 0. */
+  artifactBody: (runId: string, id: string) => `${prefix}:{${runId}}:artifact:${id}`,
+  /** Progress notes of a run: a hash of what is known about each by `<role>.<number>`, one of their texts, and one of numbers. */
+  progress: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress:${tenant}`,
+  progressTexts: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-texts:${tenant}`,
+  progressNumbers: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-numbers:${tenant}`,
+});
+
+/** Lists of runs, and channels about them. */
+const openRunKeyNames = (prefix: string) => ({
+  /** All runs' events without text deltas, as messages like those of `live`. */
+  firehose: `${prefix}:firehose`,
+  /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
+  lifecycle: `${prefix}:lifecycle`,
+  /** Sorted set of open runs by the time at which the reconciler checks each. */
+  checks: `${prefix}:_:checks`,
+  /** Sorted set of runs that have not ended, by the time at which they were listed. */
+  open: `${prefix}:_:open`,
+  /** Set of a tenant's runs that have not ended, to be counted. It may contain some that ended with their process. */
+  openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,
+  /** Sorted set of a tenant's runs by creation time. */
+  index: (tenant: string) => `${prefix}:_:index:${tenant}`,
+  /** Set of runs whose running worker has been asked to cancel: what a worker polls when the channel is silent. */
+  cancels: `${prefix}:_:cancels`,
+  /** Channel for control messages to workers. */
+  control: `${prefix}:control`,
+  /** Sorted set of a tenant's runs that wait for people, by the time at which these were asked, and the set of tenants. */
+  asking: (tenant: string) => `${prefix}:_:asking:${tenant}`,
+  tenantsAsking: `${prefix}:_:tenants-asking`,
+  /** Sorted set of suspended runs by the time at which the resume poller resumes them. */
+  timers: `${prefix}:_:timers`,
+  /** Sorted set of runs by their deadline, of those that have one and have not ended. */
+  deadlines: `${prefix}:_:deadlines`,
+});
+
+/** Workers, what they serve, and what they keep together. */
+const fleetKeyNames = (prefix: string) => ({
+  /** Sorted set of live worker names by heartbeat time, and the hash of what each serves. */
+  workers: `${prefix}:_:workers`,
+  workerInfo: `${prefix}:_:worker-info`,
+  /** Sorted set of run queues by the time at which a worker announced that it serves each. */
+  queues: `${prefix}:_:queues`,
+  /** There for as long as a worker process lives, and less than half a lock longer. */
+  pulse: (worker: string) => `${prefix}:_:pulse:${worker}`,
+  /** The run that a worker watches, for as long as its other runs may ask whether that one killed it. */
+  watched: (worker: string) => `${prefix}:_:watched:${worker}`,
+  /** Hash of loaded agents, written by workers: id to the public part of the definition. */
+  agents: `${prefix}:_:agents`,
+  /** The mark of the shared folder that workers keep results in, and who swept it last. */
+  artifactRoot: `${prefix}:_:artifact-root`,
+  artifactSweep: `${prefix}:_:artifact-sweep`,
+  /** Bytes that a run produced, by their SHA-256. */
+  media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
+  /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
+  writable: (tag: string) => (tag === '' ? `${prefix}:_:writable` : `${prefix}:{${tag}}:writable`),
+  /** Counters that operators ask for across processes, for instance runs that the reconciler requeued. */
+  counters: `${prefix}:_:counters`,
+});
+
+/** Money, limits and breakers. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */
+const limitKeyNames = (prefix: string) => ({
+  /** An account of the ledger. */
+  account: (tenant: string, scope: string, id: string, window: string) =>
+    `${prefix}:{ledger:${tenant}}:${scope}:${id}:${window}`,
+  /** Sorted set of runs that wait for money of an account, oldest first. */
+  accountWaiting: (tenant: string, scope: string, id: string) => `${prefix}:{ledger:${tenant}}:${scope}:${id}:waiting`,
+  /** Hash of what each of those runs needs, in microcents. */
+  accountNeeds: (tenant: string, scope: string, id: string) => `${prefix}:{ledger:${tenant}}:${scope}:${id}:needs`,
+  /** Sorted set of runs that were notified of money and have not asked for it yet, by the time at which that lapses. */
+  accountPromises: (tenant: string, scope: string, id: string) =>
+    `${prefix}:{ledger:${tenant}}:${scope}:${id}:promises`,
+  /** Set of accounts that runs wait for, as `scope:id`. */
+  accountsWaiting: (tenant: string) => `${prefix}:{ledger:${tenant}}:accounts-waiting`,
+  /** Set of tenants with runs that wait for money. */
+  tenantsWaiting: `${prefix}:_:tenants-waiting`,
+  /** Cost counters of a tenant and day. */
+  costs: (tenant: string, day: string) => `${prefix}:{ledger:${tenant}}:costs:${day}`,
+  /** Sorted set of attempts that were counted in the last minutes, by time. */
+  counted: (tenant: string) => `${prefix}:{ledger:${tenant}}:counted`,
+  /** State of the limiter of one credential and model; `part` names the key within it. */
+  limiter: (limiter: string, part: string) => `${prefix}:{limit:${limiter}}:${part}`,
+  /** Set of limiters that runs wait for. */
+  limiters: `${prefix}:_:limiters`,
+  /** State of the circuit breaker of one provider and model, and the channel on which changes are published. */
+  breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
+  breakers: `${prefix}:_:breakers`,
+  breakerChannel: `${prefix}:breakers`,
+});
+
+const threadKeyNames = (prefix: string) => ({
+  /** What belongs to one thread; `part` names the key within it. It is kept until a caller deletes the thread. */
+  thread: (tenant: string, threadId: string, part: ThreadPart) => `${prefix}:{thread:${tenant}:${threadId}}:${part}`,
+  /** Sorted set of a tenant's threads by the time of their last change. */
+  threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
+  /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */
+  threadsEntered: `${prefix}:_:threads-entered`,
+  /** Sorted set of the same threads by the time at which the reconciler checks each. */
+  threadChecks: `${prefix}:_:thread-checks`,
+});
 
 /**
  * The manifest (a hash, with the fields of the lock), the wait queue (a sorted set of runs), the log (a stream), the

@@ -1,8 +1,6 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/deadline.ts';
-import type { RedisConnection } from './connect.ts';
-import { loadScript, runScript, type LifecycleTarget } from './script.ts';
-import type { Keys } from './keys.ts';
+import { loadScript, runScript, type LifecycleTarget, type RunKeySpace } from './script.ts';
 import { redisError } from './errors.ts';
 
 const dropScript = loadScript(import.meta.url, './drop-published.lua');
@@ -13,11 +11,7 @@ const maxInlineWaitMs = 1_000;
 const pauseMs = 2_000;
 const pageSize = 100;
 
-interface Space {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
-  readonly cluster: boolean;
-}
+type Space = Pick<RunKeySpace, 'redis' | 'keys' | 'cluster'>;
 
 /**
  * The stream of all runs' lifecycle events. It belongs to no run, so in a Cluster no script that writes to a run can reach

@@ -132,12 +132,8 @@ async function listRuns(
 async function createGroup(runs: readonly NewRun[], now: number, space: RunKeySpace): Promise<readonly Created[]> {
   const { keys, lifecycle, redis, eventLogMax } = space;
   const at = new Date(now).toISOString();
-  const own = runs.flatMap(({ runId }) => [
-    keys.run(runId),
-    keys.journal(runId),
-    keys.events(runId),
-    keys.claim(runId),
-  ]);
+  const parts = [keys.run, keys.journal, keys.events, keys.claim];
+  const own = runs.flatMap(({ runId }) => parts.map((key) => key(runId)));
   const replies = (await runScript(
     redis,
     script,

@@ -2,11 +2,10 @@ import { notifyParent, type Family } from './children/children.ts';
 import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
-import { legibleRecord } from '../../contract/run-record.ts';
 import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
-import { forgetOpen, lookSoon } from './open-runs.ts';
+import { forgetOpen, loadRun, lookSoon } from './open-runs.ts';
 import { lookSoonAtThread, releaseToNext } from '../thread/wait-queue.ts';
 import { zeroUsage } from '../../contract/money.ts';
 
@@ -23,7 +22,6 @@ export async function endUnstarted(
   { anew }: { readonly anew: boolean },
 ): Promise<boolean> {
   const { space, threads, addJob, onEnded } = family;
-  const { redis, keys } = space;
   const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
   const at = new Date().toISOString();
   const body: EventBody = { type: 'run.failed', error, usage, costMicrocents };
@@ -41,11 +39,12 @@ export async function endUnstarted(
   await lookSoon(space, runId);
   if (request.thread !== undefined) await lookSoonAtThread(threads, { tenant, threadId: request.thread });
   const doing = `end of run ${runId}, which has not begun`;
-  const seq = Number(await runScript(redis, script, runKeys(space, runId), args, { doing }));
+  const seq = Number(await runScript(space.redis, script, runKeys(space, runId), args, { doing }));
   if (seq < 0) return false;
   if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
-  if (record.parent) await notifyParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
+  const ended = record.parent && (await loadRun(runId, space));
+  if (ended) await notifyParent(ended, family);
   // Last: the reconciler finds what a crash leaves undone while the run is listed.
   await forgetOpen(space, runId, tenant);
   return true;

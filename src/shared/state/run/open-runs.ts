@@ -42,8 +42,14 @@ export async function forgetOpen(
   // Afterwards: a redrive lists the run when it is open, too.
   const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');
   if (!status || endedAt) return;
-  const record = legibleRecord(await redis.hgetall(keys.run(runId)));
-  if (!isTerminalStatus(record.status)) await listOpen(space, record, nextDeadlineOf(record));
+  const record = await loadRun(runId, space);
+  if (record && !isTerminalStatus(record.status)) await listOpen(space, record, nextDeadlineOf(record));
+}
+
+/** The record as far as it can be read; undefined when there is none. */
+export async function loadRun(runId: string, { redis, keys }: Space): Promise<RunRecord | undefined> {
+  const hash = await redis.hgetall(keys.run(runId));
+  return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
 }
 
 /** Lists a run that is open again. `deadlineMs`: when it has to have ended or begun, in milliseconds since the epoch. */

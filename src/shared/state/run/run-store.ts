@@ -1,5 +1,5 @@
 import { storedCancel, type CancelRequest } from '../../contract/control.ts';
-import { legibleRecord } from '../../contract/run-record.ts';
+import { loadRun } from './open-runs.ts';
 import { checkClaimEvents, claimRun, type Claim, type ClaimRequest } from './claim.ts';
 import { checkCommit, commitRun, type Commit, type CommitReply, type Ownership } from './commit.ts';
 import { FlushGatherer } from './flush.ts';
@@ -55,10 +55,7 @@ export function redisRuns(space: RedisRunsOptions): RunStore {
     async flush({ runId }, seq, events) {
       return events.length === 0 ? { kind: 'ok', seq } : await flushes.flush(runId, seq, events);
     },
-    async load(runId) {
-      const hash = await redis.hgetall(keys.run(runId));
-      return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
-    },
+    load: async (runId) => await loadRun(runId, space),
     async pendingCancels() {
       const runIds = await redis.smembers(keys.cancels);
       const texts = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'cancel')));

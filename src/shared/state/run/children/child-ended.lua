@@ -7,10 +7,8 @@ Returns {0} gone; {1} nothing to resume; {2, segment, last number, queue, kind, 
 by this very call before; {3, what later children have in common, what is its own} the next child begins.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
--- include ../waits/json-elements
 -- include ../../stored-json
 -- include ../waits/waiting-for
--- include ../control/decision-record
 -- include ../../money/child-costs
 -- include ../waits/end-wait
 -- include later-runs

@@ -2,10 +2,9 @@ import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '.
 import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
-import { legibleRecord } from '../../../contract/run-record.ts';
 import { jsonText } from '../../../base/json.ts';
 import { loadScript, runScript, type RunKeySpace, runKeys, eventTargets } from '../../script.ts';
-import { forgetOpen } from '../open-runs.ts';
+import { forgetOpen, loadRun } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
 import {
   afterWait,
@@ -263,11 +262,6 @@ export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly st
   return pending.flatMap(({ kind, id }) => (kind === 'child' ? [id] : []));
 }
 
-async function loadRun(runId: string, { redis, keys }: RunKeySpace): Promise<RunRecord | undefined> {
-  const hash = await redis.hgetall(keys.run(runId));
-  return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
-}
-
 /**
  * Adds events of children to the log of their parent. `stamp` is what every event of the parent has. False: the parent has ended
  * and takes no more.
@@ -322,14 +316,14 @@ export interface Children {
 
 /** The children in Redis. */
 export function redisChildren(family: Family): Children {
-  const { redis, keys } = family.space;
+  const { space } = family;
   return withNamedErrors<Children>('children', {
     start: async (children, group) => await startChildren(children, family, group),
     stop: async (runIds, cancel) => await stopRuns(runIds, cancel, family),
     async ended(runId) {
-      const hash = await redis.hgetall(keys.run(runId));
-      if (hash['parent'] !== undefined) await notifyParent(legibleRecord(hash), family);
+      const record = await loadRun(runId, space);
+      if (record?.parent) await notifyParent(record, family);
     },
-    relay: async (stamp, events) => await relayEvents(stamp, events, family.space),
+    relay: async (stamp, events) => await relayEvents(stamp, events, space),
   });
 }

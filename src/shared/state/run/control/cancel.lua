@@ -11,7 +11,6 @@ Returns {0} gone, {1} ended before, {2} ended here, now or by this very call bef
 {3, request in force} asked, also of a parent, or of a run that has begun in a thread, {4} it waits on for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
--- include ../waits/json-elements
 -- include ../../stored-json
 -- include ../waits/waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',

@@ -7,10 +7,8 @@ of flat strings, the decision as JSON without who made it
 Returns {0} gone; {1} ended; {2, reason, id, detail} refused; {3} recorded, and nothing to resume; {4, segment, last
 number, queue, kind, calls that are still pending} resumed, now or by this very call before. ]]
 -- include ../../append-events
--- include ../waits/json-elements
 -- include ../../stored-json
 -- include ../waits/waiting-for
--- include decision-record
 -- include ../../money/child-costs
 -- include ../waits/end-wait
 -- include vote

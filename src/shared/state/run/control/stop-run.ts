@@ -1,5 +1,5 @@
 import { storedCancel, type CancelRequest, type ControlMessage } from '../../../contract/control.ts';
-import { assertNever, type ErrorInfo } from '../../../base/errors.ts';
+import type { ErrorInfo } from '../../../base/errors.ts';
 import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json.ts';
@@ -20,13 +20,16 @@ import { zeroUsage } from '../../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './cancel.lua');
 
+/** By the answers of the script. */
+const stoppedByCode = ['gone', 'ended_before', 'ended_here', 'asked', 'held'] as const;
+
 /**
  * - gone, ended_before: there is nothing to stop
  * - held: it waits on for people, who may still decide
  * - ended_here: it needed no worker, and has ended now
  * - asked: its worker gets the request, and ends it. A parent ends once its children have
  */
-export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
+export type Stopped = (typeof stoppedByCode)[number];
 
 /**
  * Asks a run to stop, and ends it at once when it needs no worker. Listed as cancelled before the flag is set, so that a worker
@@ -38,38 +41,27 @@ export async function stopRun(record: RunRecord, cancel: CancelRequest, space: R
   const { runId } = record;
   // What follows the end of the run may be lost with this process.
   await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(space, runId)]);
-  const reply = await askToStop(record, cancel, space);
-  switch (reply.kind) {
-    case 'asked': {
-      const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
-      await redis.publish(keys.control, jsonText(message));
-      return 'asked';
-    }
-    case 'ended_here':
-      await redis.zrem(keys.timers, runId);
-      return 'ended_here';
-    case 'gone':
-    case 'ended_before':
-    case 'held':
-      await redis.srem(keys.cancels, runId);
-      return reply.kind;
-    default:
-      return assertNever(reply);
-  }
+  const doing = `cancel of run ${runId}`;
+  const args = cancelArguments(record, cancel, space);
+  const [code, inForce] = (await runScript(redis, script, runKeys(space, runId), args, { doing })) as
+    | readonly [0 | 1 | 2 | 4, undefined?]
+    | readonly [3, string];
+  if (code === 3) {
+    const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: storedCancel(inForce) };
+    await redis.publish(keys.control, jsonText(message));
+  } else if (code === 2) await redis.zrem(keys.timers, runId);
+  else await redis.srem(keys.cancels, runId);
+  return stoppedByCode[code];
 }
 
-type CancelReply =
-  | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
-  | { readonly kind: 'asked'; readonly cancel: CancelRequest };
-
-async function askToStop(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): Promise<CancelReply> {
+function cancelArguments(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): (string | number)[] {
   const { runId, request } = record;
   const at = new Date().toISOString();
   const cancelled = { type: 'run.cancelled', drained: false, reason: cancel.reason } as const;
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
   const stamp = { ...stampOf(record), timestamp: at };
   const whole = (body: EventBody) => scriptEvent({ ...stamp, ...body });
-  const args = [
+  return [
     newNonce(),
     jsonText(cancel),
     cancel.onPendingApprovals,
@@ -89,25 +81,4 @@ async function askToStop(record: RunRecord, cancel: CancelRequest, space: RunKey
     whole({ type: 'agent.error', code: error.code, message: error.message }),
     workOf(request).kind === 'node' ? whole({ type: 'node.failed', error }) : '',
   ];
-  const doing = `cancel of run ${runId}`;
-  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
-    | [0]
-    | [1]
-    | [2]
-    | [3, string]
-    | [4];
-  switch (reply[0]) {
-    case 0:
-      return { kind: 'gone' };
-    case 1:
-      return { kind: 'ended_before' };
-    case 2:
-      return { kind: 'ended_here' };
-    case 3:
-      return { kind: 'asked', cancel: storedCancel(reply[1]) };
-    case 4:
-      return { kind: 'held' };
-    default:
-      return assertNever(reply);
-  }
 }

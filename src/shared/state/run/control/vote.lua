@@ -1,7 +1,7 @@
 --[[ Fragment of decide.lua: what one person says about one pending call.
 vote(id, item, verdict, fingerprint, vote JSON, decision JSON, resumes, changes) answers what is known about the call from
 now on, or nothing for a repeat; a reason and a detail when it is refused. What is to be written is added to
-`changes`, as fields and values. Needs decision-record. ]]
+`changes`, as fields and values. Needs end-wait. ]]
 local maxVotes = 50
 
 local function suits(item, verdict)

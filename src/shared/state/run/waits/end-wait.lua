@@ -7,6 +7,24 @@ endWait(segment, last number in the record, epoch, resumes, items) reads KEYS an
 returns the segment, the number of the event and how many calls are left. `items` are what waitingFor returns. All that is stored
 is read before anything is written, and no damaged text keeps the wait from its end. Needs waiting-for and child-costs. ]]
 
+-- What is known about the decisions on one call, with `votes` a list; nil when nothing is known that can be read: then the call
+-- is decided again.
+local recordFields = { expiresAt = 'string', verdict = 'string', fingerprint = 'string', at = 'string', resumes = 'number' }
+
+local function recordOf(json)
+  local about = decoded(json)
+  if not about then return nil end
+  for name, kind in pairs(recordFields) do
+    if type(about[name]) ~= kind then about[name] = nil end
+  end
+  local votes = {}
+  for _, vote in ipairs(type(about.votes) == 'table' and about.votes or {}) do
+    if type(vote) == 'table' then votes[#votes + 1] = vote end
+  end
+  about.votes = votes
+  return about
+end
+
 -- Decisions that the journal does not have: their texts, and the set of what they are about.
 local function newDecisions()
   local texts, decided = {}, {}

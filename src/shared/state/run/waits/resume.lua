@@ -8,10 +8,8 @@ Returns {0} not suspended, or at another segment; {1, segment, last number, queu
 queued, now or by this very call before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
--- include json-elements
 -- include ../../stored-json
 -- include waiting-for
--- include ../control/decision-record
 -- include ../../money/child-costs
 -- include end-wait
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',
