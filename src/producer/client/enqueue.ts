@@ -5,16 +5,17 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import { jobOf, RunQueues, type JobPosition, type SegmentJob } from '../../shared/state/fleet/queues.ts';
 
+/** A run that was accepted. */
+export interface Accepted {
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly attached: boolean;
+  /** What the caller should know about it: that no live worker serves its queue. */
+  readonly warnings: readonly string[];
+}
+
 /** What `enqueueMany` answers for one request. */
-export type BulkAnswer =
-  | {
-      readonly runId: string;
-      readonly status: RunStatus;
-      readonly attached: boolean;
-      /** What the caller should know about a run that was accepted: that no live worker serves its queue. */
-      readonly warnings: readonly string[];
-    }
-  | { readonly error: ErrorInfo };
+export type BulkAnswer = Accepted | { readonly error: ErrorInfo };
 
 /** Jobs of one queue by state. `waiting` includes those with a priority. */
 export interface QueueDepth {
@@ -60,6 +61,8 @@ export class JobQueues {
 
   /** Adds jobs in one round trip per queue. */
   async addMany(jobs: readonly JobToAdd[]): Promise<void> {
+    const [only] = jobs;
+    if (only && jobs.length === 1) return await this.add(only);
     for (const [name, group] of Map.groupBy(jobs, (job) => job.queue)) {
       const queue = await this.#queues.ready(name);
       await queue.addBulk(group.map((job) => jobOf(job, job)));

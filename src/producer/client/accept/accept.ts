@@ -1,8 +1,8 @@
-import { defined } from '../../../shared/base/collections.ts';
-import { assertNever, RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
+import { defined, inLanes } from '../../../shared/base/collections.ts';
+import { assertNever, RunError, type ErrorCode, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
-import { isTerminalStatus, maxBulk, workOf, type RunRequest, type RunStatus } from '../../../shared/contract/run.ts';
+import { isTerminalStatus, maxBulk, workOf, type RunRequest } from '../../../shared/contract/run.ts';
 import {
   createRuns,
   newRun,
@@ -13,18 +13,11 @@ import {
 } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { familyPorts } from '../cancel.ts';
-import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
+import type { Accepted, BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller, parseRequest } from './validate.ts';
 import type { ClientCore } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
-import { arrive, forgetEnded, isRefusal, lookAgain, type SteeredRun } from './thread-entry.ts';
-
-interface Accepted {
-  readonly runId: string;
-  readonly status: RunStatus;
-  readonly attached: boolean;
-  readonly warnings: readonly string[];
-}
+import { arrive, forgetEnded, isRefusal, lookAgain } from './thread-entry.ts';
 
 /** Runs that are created and queued in one pair of round trips. */
 const chunkSize = 500;
@@ -40,48 +33,13 @@ export async function acceptRun(
   core: ClientCore,
   signal?: AbortSignal,
 ): Promise<Accepted> {
-  const { tenant } = caller;
   const parsed = parseFor(caller, input);
+  // Without a wait where none is needed: a call that has begun is finished also while the client closes.
   const request = core.models.concerns(parsed) ? await core.models.check(parsed) : parsed;
   signal?.throwIfAborted();
-  return await core.reach(async (redis) => {
-    const run = withQueueTtl(newRun(request, caller, newNonce()), core);
-    const warnings = await core.directory.check(run.queue, redis);
-    for (const [path, agent] of agentsOf(request)) await core.agents.check(agent, redis, path);
-    await takeQuotas(run, core, redis);
-    const arrived = await arrive(run, core, redis);
-    if (arrived.kind === 'steered') {
-      const steered = steeredAnswer(arrived.run);
-      core.reportAccepted(run, steered);
-      return steered;
-    }
-    const { waits } = arrived;
-    const [created] = (await createRuns([run], tenant, core.runKeySpace(redis))) as [Created];
-    const accepted = acceptedOf(run, created, warnings);
-    await confirm([[run, created]], core, redis);
-    const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, core, redis)));
-    if (needsJob(created) && hasTurn) await core.queues.add(jobOf(run, created.segment));
-    if (isTerminalStatus(accepted.status)) await forgetEnded(run, core, redis);
-    prune(tenant, 1, core);
-    core.reportAccepted(run, accepted);
-    return accepted;
-  });
-}
-
-/** The setting is no part of the caller's request: the same request again is the same, also after a change of it. */
-function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
-  const { queueTtlMs = settings.queueTtlMs } = run.request;
-  return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
-}
-
-async function takeQuotas({ tenant, queue }: NewRun, core: ClientCore, redis: RedisConnection): Promise<void> {
-  await core.admission.check(tenant, core, redis);
-  await core.queues.takeQuota(queue, core.settings.queueMaxLength);
-}
-
-/** The run that the request steers. */
-function steeredAnswer({ runId, status }: SteeredRun): Accepted {
-  return { runId, status, attached: true, warnings: [] };
+  const [answer] = await acceptRequests([request], caller, core);
+  if (!answer || answer instanceof RunError) throw answer;
+  return answer;
 }
 
 /** Takes many runs in, one answer each, in order. Throws only when there are too many or none could be accepted. */
@@ -91,69 +49,76 @@ export async function acceptRuns(
   core: ClientCore,
 ): Promise<readonly BulkAnswer[]> {
   if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
-  const chunks: (readonly unknown[])[] = [];
-  for (let start = 0; start < inputs.length; start += chunkSize) chunks.push(inputs.slice(start, start + chunkSize));
-
-  const outcomes: ChunkOutcome[] = [];
-  let next = 0;
+  const chunks: (readonly (Accepted | RunError)[])[] = [];
   let unavailable: RunError | undefined;
+  const starts = Array.from({ length: Math.ceil(inputs.length / chunkSize) }, (_, index) => index * chunkSize);
   // Two at a time: while Redis works on one chunk, the next is made ready here.
-  const lane = async () => {
-    for (let index = next++; index < chunks.length; index = next++) {
-      const chunk = chunks[index] ?? [];
-      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, caller, core);
-      outcomes[index] = outcome;
-      unavailable ??= outcome.unavailable;
-    }
-  };
-  await Promise.all([lane(), lane()]);
-  const answers = outcomes.flatMap((outcome) => outcome.answers);
-  if (unavailable && !answers.some((answer) => 'runId' in answer)) throw unavailable;
-  return answers;
+  await inLanes(starts, 2, async (start) => {
+    const refusal = unavailable;
+    const chunk = inputs.slice(start, start + chunkSize);
+    // Once Redis has failed, the rest is refused at once: finding out again for each chunk would take minutes.
+    if (refusal) return void (chunks[start / chunkSize] = chunk.map(() => refusal));
+    const requests = await Promise.all(
+      chunk.map((input) => orRefusal(async () => await withModel(parseFor(caller, input), core))),
+    );
+    const answers = await orRefusal(() => acceptRequests(requests, caller, core), hasCode('queue_unavailable'));
+    if (answers instanceof RunError) unavailable ??= answers;
+    chunks[start / chunkSize] =
+      answers instanceof RunError ? requests.map((it) => (it instanceof RunError ? it : answers)) : answers;
+  });
+  const answers = chunks.flat();
+  if (unavailable && answers.every((answer) => answer instanceof RunError)) throw unavailable;
+  return answers.map((answer) => (answer instanceof RunError ? refusalOf(answer) : answer));
 }
 
-interface ChunkOutcome {
-  readonly answers: readonly BulkAnswer[];
-  readonly unavailable?: RunError;
-}
+const hasCode = (code: ErrorCode) => (error: RunError) => error.code === code;
 
-/** Once Redis has failed, the rest is refused at once: finding out again for each chunk would take minutes. */
-function refuseAll(inputs: readonly unknown[], unavailable: RunError): ChunkOutcome {
-  return { answers: inputs.map(() => refusal(unavailable)), unavailable };
-}
-
-async function acceptChunk(inputs: readonly unknown[], caller: Caller, core: ClientCore): Promise<ChunkOutcome> {
-  const parsed = await judgeModels(
-    inputs.map((input) => parseOrRefuse(input, caller)),
-    core,
-  );
+/** The result, or the error that refuses one request and does not hinder the others. */
+async function orRefusal<T>(
+  work: () => Promise<T>,
+  refuses: (error: RunError) => boolean = () => true,
+): Promise<T | RunError> {
   try {
-    return { answers: await core.reach((redis) => acceptParsed(parsed, caller, core, redis)) };
+    return await work();
   } catch (error) {
-    if (!(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
-    return { answers: parsed.map((item) => ('error' in item ? item : refusal(error))), unavailable: error };
+    if (error instanceof RunError && refuses(error)) return error;
+    throw error;
   }
 }
 
-type Parsed = { readonly request: RunRequest } | { readonly error: ErrorInfo };
+function parseFor(caller: Caller, input: unknown): RunRequest {
+  const request = parseRequest(input);
+  if (request.raise) requireOperator(caller, 'raise');
+  return request;
+}
 
-async function acceptParsed(
-  parsed: readonly Parsed[],
+async function withModel(request: RunRequest, { models }: ClientCore): Promise<RunRequest> {
+  return models.concerns(request) ? await models.check(request) : request;
+}
+
+async function acceptRequests(
+  requests: readonly (RunRequest | RunError)[],
   caller: Caller,
   core: ClientCore,
+): Promise<readonly (Accepted | RunError)[]> {
+  return await core.reach((redis) => acceptIn(redis, requests, caller, core));
+}
+
+async function acceptIn(
   redis: RedisConnection,
-): Promise<BulkAnswer[]> {
+  requests: readonly (RunRequest | RunError)[],
+  caller: Caller,
+  core: ClientCore,
+): Promise<readonly (Accepted | RunError)[]> {
   const nonce = newNonce();
+  const runOf = (request: RunRequest, i: number) => withQueueTtl(newRun(request, caller, `${nonce}.${i}`), core);
+  const readable = requests.flatMap((request) => (request instanceof RunError ? [] : [request]));
+  const checks = await checkNames(readable, core, redis);
   const waiting = new Set<NewRun>();
-  const refusals = await refusedAgents(parsed, core, redis);
-  const queues = await judgeQueues(parsed, core, redis);
-  const items: (NewRun | BulkAnswer)[] = [];
-  for (const [i, item] of parsed.entries()) {
-    const admitted =
-      'error' in item
-        ? item
-        : await admit(withQueueTtl(newRun(item.request, caller, `${nonce}.${i}`), core), refusals, queues, core, redis);
-    items.push('error' in admitted ? admitted : await inThread(admitted, waiting, core, redis));
+  const items: (NewRun | Accepted | RunError)[] = [];
+  for (const [i, request] of requests.entries()) {
+    if (request instanceof RunError) items.push(request);
+    else items.push(checks.refusalOf(request) ?? (await admit(runOf(request, i), waiting, core, redis)));
   }
 
   const runs = items.filter((item) => 'nonce' in item);
@@ -161,39 +126,44 @@ async function acceptParsed(
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   await confirm([...outcomes], core, redis);
   const jobs: JobToAdd[] = [];
-  for (const run of runs) {
-    const outcome = outcomes.get(run);
-    if (!outcome || !needsJob(outcome)) continue;
+  for (const [run, outcome] of outcomes) {
+    if (!needsJob(outcome)) continue;
     if (!waiting.has(run) || (await lookAgain(run, core, redis))) jobs.push(jobOf(run, outcome.segment));
   }
   await core.queues.addMany(jobs);
+  for (const [run, outcome] of outcomes) if (hasEnded(outcome)) await forgetEnded(run, core, redis);
   prune(caller.tenant, runs.length, core);
   return items.map((item) =>
-    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue), core) : item,
+    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, checks.warningsOf(item.queue), core) : item,
   );
 }
 
-/** What the check of a queue found: that it does not exist, or warnings. */
-type QueueVerdict = RunError | readonly string[];
+/** The setting is no part of the caller's request: the same request again is the same, also after a change of it. */
+function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
+  const { queueTtlMs = settings.queueTtlMs } = run.request;
+  return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
+}
 
-/** Each queue is looked up once, however many requests name it. */
-async function judgeQueues(
-  parsed: readonly Parsed[],
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<ReadonlyMap<string, QueueVerdict>> {
-  const verdicts = new Map<string, QueueVerdict>();
-  for (const item of parsed) {
-    if ('error' in item) continue;
-    const queue = queueOf(item.request);
-    if (verdicts.has(queue)) continue;
-    const verdict = core.directory.check(queue, redis).catch((error: unknown) => {
-      if (error instanceof RunError && error.code === 'unknown_queue') return error;
-      throw error;
-    });
-    verdicts.set(queue, await verdict);
+/** Looks up each queue and each agent once, however many requests name it. */
+async function checkNames(requests: readonly RunRequest[], core: ClientCore, redis: RedisConnection) {
+  const queues = new Map<string, RunError | readonly string[]>();
+  for (const queue of new Set(requests.map(queueOf)))
+    queues.set(queue, await orRefusal(() => core.directory.check(queue, redis), hasCode('unknown_queue')));
+  const agents = new Map<string, RunError | void>();
+  for (const [path, agent] of requests.flatMap(agentsOf)) {
+    if (agents.has(agent)) continue;
+    agents.set(agent, await orRefusal(() => core.agents.check(agent, redis, path), hasCode('validation')));
   }
-  return verdicts;
+  return {
+    refusalOf(request: RunRequest): RunError | undefined {
+      const found = [queues.get(queueOf(request)), ...agentsOf(request).map(([, agent]) => agents.get(agent))];
+      return found.find((verdict) => verdict instanceof RunError);
+    },
+    warningsOf(queue: string): readonly string[] {
+      const warnings = queues.get(queue);
+      return warnings instanceof RunError ? [] : (warnings ?? []);
+    },
+  };
 }
 
 type Named = readonly [path: string, agentId: string];
@@ -223,119 +193,39 @@ function agentsOf(request: RunRequest): readonly Named[] {
   }
 }
 
-/** Each agent is looked up once, however many requests name it. */
-async function refusedAgents(
-  parsed: readonly Parsed[],
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<ReadonlyMap<string, RunError>> {
-  const refusals = new Map<string, RunError>();
-  const agents = new Map(
-    parsed.flatMap((item) => ('request' in item ? agentsOf(item.request) : [])).map(([path, id]) => [id, path]),
-  );
-  for (const [agent, path] of agents) {
-    try {
-      await core.agents.check(agent, redis, path);
-    } catch (error) {
-      if (!(error instanceof RunError) || error.code !== 'validation') throw error;
-      refusals.set(agent, error);
-    }
-  }
-  return refusals;
-}
-
+/** The run, counted against its limits and in its thread, where it may wait; or the run that it steers. */
 async function admit(
-  run: NewRun,
-  refusals: ReadonlyMap<string, RunError>,
-  queues: ReadonlyMap<string, QueueVerdict>,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<NewRun | { readonly error: ErrorInfo }> {
-  const queue = queues.get(run.queue);
-  if (queue instanceof RunError) return refusal(queue);
-  const refused = agentsOf(run.request)
-    .map(([, agent]) => refusals.get(agent))
-    .find((refusal) => refusal !== undefined);
-  if (refused) return refusal(refused);
-  try {
-    await takeQuotas(run, core, redis);
-    return run;
-  } catch (error) {
-    if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
-    throw error;
-  }
-}
-
-/** The run once it has entered its thread, where it may wait. */
-async function inThread(
   run: NewRun,
   waiting: Set<NewRun>,
   core: ClientCore,
   redis: RedisConnection,
-): Promise<NewRun | BulkAnswer> {
-  try {
+): Promise<NewRun | Accepted | RunError> {
+  return await orRefusal(async () => {
+    await core.admission.check(run.tenant, core, redis);
+    await core.queues.takeQuota(run.queue, core.settings.queueMaxLength);
     const arrived = await arrive(run, core, redis);
-    if (arrived.kind === 'steered') {
-      const steered = steeredAnswer(arrived.run);
-      core.reportAccepted(run, steered);
-      return steered;
+    if (arrived.kind === 'entered') {
+      if (arrived.waits) waiting.add(run);
+      return run;
     }
-    if (arrived.waits) waiting.add(run);
-    return run;
-  } catch (error) {
-    if (isRefusal(error)) return refusal(error);
-    throw error;
-  }
+    const steered = { ...arrived.run, attached: true, warnings: [] };
+    core.reportAccepted(run, steered);
+    return steered;
+  }, isRefusal);
 }
 
-async function judgeModels(parsed: readonly Parsed[], { models }: ClientCore): Promise<readonly Parsed[]> {
-  const judge = async (item: Parsed): Promise<Parsed> => {
-    if ('error' in item || !models.concerns(item.request)) return item;
-    try {
-      return { request: await models.check(item.request) };
-    } catch (error) {
-      if (error instanceof RunError) return refusal(error);
-      throw error;
-    }
-  };
-  const isConcerned = parsed.some((item) => 'request' in item && models.concerns(item.request));
-  return isConcerned ? await Promise.all(parsed.map(judge)) : parsed;
-}
-
-function parseFor(caller: Caller, input: unknown): RunRequest {
-  const request = parseRequest(input);
-  if (request.raise) requireOperator(caller, 'raise');
-  return request;
-}
-
-function parseOrRefuse(input: unknown, caller: Caller): Parsed {
-  try {
-    return { request: parseFor(caller, input) };
-  } catch (error) {
-    if (error instanceof RunError) return refusal(error);
-    throw error;
-  }
-}
-
-function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = [], core: ClientCore): BulkAnswer {
-  try {
-    const accepted = acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
-    core.reportAccepted(run, accepted);
-    return accepted;
-  } catch (error) {
-    if (error instanceof RunError) return refusal(error);
-    throw error;
-  }
-}
-
-function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]): Accepted {
-  const { runId, request } = run;
-  if (created.kind === 'conflict') {
-    throw usedBefore(request.executionId);
-  }
+function answerOf(run: NewRun, created: Created, warnings: readonly string[], core: ClientCore): Accepted | RunError {
+  if (created.kind === 'conflict') return usedBefore(run.request.executionId);
+  const { status } = created;
   // A run that has ended, or has begun, does not wait for a worker.
-  const waits = created.status === 'queued';
-  return { runId, status: created.status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
+  const waits = status === 'queued';
+  const accepted = { runId: run.runId, status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
+  core.reportAccepted(run, accepted);
+  return accepted;
+}
+
+function hasEnded(created: Created): boolean {
+  return created.kind !== 'conflict' && isTerminalStatus(created.status);
 }
 
 /** Also when attaching: the first call may have died before it added the job. Its id is the same, so a repeat is harmless. */
@@ -388,7 +278,6 @@ function prune(tenant: string, accepted: number, core: ClientCore): void {
   if (sample > 0) pruneIndex(tenant, sample, core).catch(core.onError);
 }
 
-function refusal(error: RunError): { readonly error: ErrorInfo } {
-  const { code, message, retryable, details } = error;
+function refusalOf({ code, message, retryable, details }: RunError): { readonly error: ErrorInfo } {
   return { error: defined({ code, message, retryable, details }) };
 }
