@@ -6,8 +6,7 @@ import type { RedisConnection } from '../connect.ts';
 import type { Keys } from '../keys.ts';
 import { type ProgressNotes, redisProgress } from './progress-notes.ts';
 import type { Artifacts, Swept } from './artifacts.ts';
-import { folderArtifacts } from './folder-artifacts.ts';
-import { announceFolder, probeFolder } from './folder.ts';
+import { folderArtifacts, announceFolder, probeFolder } from './folder-artifacts.ts';
 import { redisArtifacts } from './redis-artifacts.ts';
 import { openS3Artifacts } from './s3-artifacts.ts';
 

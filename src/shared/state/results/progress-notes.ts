@@ -23,7 +23,7 @@ import { named } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, sendAll } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { isMissing, writeWhole } from './folder.ts';
+import { isMissing, writeWhole } from './folder-artifacts.ts';
 import { createHash } from 'node:crypto';
 import { cleanText } from '../../base/text.ts';
 
