@@ -6,7 +6,7 @@ import { systemClock } from '../src/shared/base/clock.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
-import { redisRateLimiter } from '../src/shared/state/limits/rate/limiters.ts';
+import { redisRateLimiter } from '../src/shared/state/limits/rate/polled-limiter.ts';
 import { RateLimitedFleet, type FleetLoad } from '../test/support/rate-limited-fleet.ts';
 import { LimitedProvider } from '../test/support/limited-provider.ts';
 import { percentile } from './measure.ts';

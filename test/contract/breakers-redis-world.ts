@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
-import { redisBreakers } from '../../src/shared/state/limits/shared-breakers.ts';
+import { redisBreakers } from '../../src/shared/state/limits/breakers.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { BreakersWorld } from './breakers.ts';
 

@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import type { RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
-import { redisRateLimiter } from '../../src/shared/state/limits/rate/limiters.ts';
+import { redisRateLimiter } from '../../src/shared/state/limits/rate/polled-limiter.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { RateLimiterWorld } from './rate-limiter.ts';
 

@@ -7,7 +7,7 @@ import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import type { RateLimiter } from '../../src/shared/state/limits/rate/rate-limiter.ts';
-import { redisRateLimiter } from '../../src/shared/state/limits/rate/limiters.ts';
+import { redisRateLimiter } from '../../src/shared/state/limits/rate/polled-limiter.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testPrefix, until } from '../support/redis.ts';
 import {

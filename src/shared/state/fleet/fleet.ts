@@ -87,13 +87,10 @@ export function redisFleet({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>)
       const infos = await redis.hmget(keys.workerInfo, ...names);
       return infos.filter((info) => info !== null).map((info) => JSON.parse(info) as WorkerInfo);
     },
-    async announceAgents(agents: readonly AgentView[]) {
-      if (agents.length === 0) return;
+    async announceAgents(agents) {
       const seenAt = new Date().toISOString();
-      await redis.hset(
-        keys.agents,
-        Object.fromEntries(agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })])),
-      );
+      const entries = agents.flatMap((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
+      if (entries.length > 0) await redis.hset(keys.agents, ...entries);
     },
     async unannounced() {
       const before = Date.now() - announcedTtlMs;

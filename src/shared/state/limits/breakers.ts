@@ -2,9 +2,11 @@ import { orLate } from '../../base/deadline.ts';
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import type { BreakerPolicy } from '../../contract/agent/agent.ts';
 import { sha256 } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
+import { redisSharedBreakers, type BreakerState, type OpeningPolicy, type SharedBreakers } from './shared-breakers.ts';
 
 export type Admission =
   | { readonly kind: 'closed' }
@@ -28,41 +30,13 @@ export interface Breakers extends AsyncDisposable {
     target: string,
     outcome: 'success' | 'failure' | 'neutral',
     admission: Admission,
-    policy: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>,
+    policy: OpeningPolicy,
   ): Promise<void>;
   /** As this process knows it, for metrics. */
   states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'>;
 }
 
-/** What is known of one breaker. */
-export interface BreakerState {
-  /** Consecutive ones, over the fleet. */
-  readonly failures: number;
-  /** Milliseconds until a probe may be made; undefined while it is closed. */
-  readonly waitMs: number | undefined;
-  /** For how long a probe is out; 0: there is none. */
-  readonly probedMs: number;
-  /** When this was so, in microseconds on the store's clock. */
-  readonly at: number;
-}
-
-type Policy = Parameters<Breakers['report']>[3];
-
-/** The breakers that all processes share. */
-export interface SharedBreakers {
-  /** `token` names the caller's probe, if it has one. */
-  fail(target: string, token: string, policy: Policy): Promise<BreakerState>;
-  succeed(target: string, token: string): Promise<BreakerState>;
-  /** Takes the probe when it is due and free, or renews it. */
-  probe(target: string, token: string): Promise<BreakerState & { readonly mine: boolean }>;
-  release(target: string, token: string): Promise<BreakerState>;
-  /** Every breaker that is not closed without failures. */
-  all(): Promise<ReadonlyMap<string, BreakerState>>;
-  /** Calls back with the changes of every process. Changes may be missed: `all` is asked as well. */
-  onChange(listener: (target: string, state: BreakerState) => void): Disposable;
-}
-
-export interface CachedBreakersOptions {
+interface CachedBreakersOptions {
   readonly shared: SharedBreakers;
   readonly clock: Clock;
   readonly log: Log;
@@ -76,12 +50,23 @@ interface Known {
   readonly at: number;
 }
 
-/** A probe belongs to its process for this long, and is renewed with every look while its call goes on. */
-export const probeLeaseMs = 15_000;
 const pollMs = 1_000;
 /** Longest wait for the store: while it is away, its connection waits for it as long as that takes. */
 const storeMs = 5_000;
 const maxKnown = 10_000;
+
+/** The breakers in Redis, shared by all workers. `subscriber` is for channels only; it stays open when they are disposed. */
+export function redisBreakers({
+  clock,
+  log,
+  ...redis
+}: Omit<CachedBreakersOptions, 'shared'> & {
+  readonly redis: RedisConnection;
+  readonly subscriber: RedisConnection;
+  readonly keys: Keys;
+}): Breakers {
+  return new CachedBreakers({ shared: redisSharedBreakers({ ...redis, log }), clock, log });
+}
 
 /**
  * Breakers with a cache in this process: while a model is well nothing is asked and nothing is written. What others find
@@ -130,7 +115,7 @@ export class CachedBreakers implements Breakers {
     target: string,
     outcome: 'success' | 'failure' | 'neutral',
     admission: Admission,
-    policy: Policy,
+    policy: OpeningPolicy,
   ): Promise<void> {
     const { shared, log } = this.#options;
     const token = this.#probes.get(admission) ?? '';

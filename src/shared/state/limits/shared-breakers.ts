@@ -1,23 +1,40 @@
 import { z } from 'zod';
-import type { Clock } from '../../base/clock.ts';
+import type { BreakerPolicy } from '../../contract/agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { named, withNamedErrors } from '../errors.ts';
-import { type Breakers, CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
 
 const script = loadScript(import.meta.url, './breaker.lua');
 
-export interface RedisBreakersOptions {
+interface SharedBreakersOptions {
   readonly redis: RedisConnection;
-  /** A connection for channels only. It stays open when the breakers are disposed. */
   readonly subscriber: RedisConnection;
   readonly keys: Keys;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
+/** What is known of one breaker. */
+export interface BreakerState {
+  /** Consecutive ones, over the fleet. */
+  readonly failures: number;
+  /** Milliseconds until a probe may be made; undefined while it is closed. */
+  readonly waitMs: number | undefined;
+  /** For how long a probe is out; 0: there is none. */
+  readonly probedMs: number;
+  /** When this was so, in microseconds on the store's clock. */
+  readonly at: number;
+}
+
+/** What opens a breaker, and for how long. */
+export type OpeningPolicy = Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>;
+
+/** The breakers that all processes share. */
+export type SharedBreakers = ReturnType<typeof redisSharedBreakers>;
+
+/** A probe belongs to its process for this long, and is renewed with every look while its call goes on. */
+const probeLeaseMs = 15_000;
 const change = z.object({
   target: z.string(),
   failures: z.number(),
@@ -28,18 +45,13 @@ const change = z.object({
 /** For steps that open nothing. */
 const noPolicy = { failureThreshold: 0, cooldownMs: 60_000 };
 
-/** The breakers in Redis, shared by all workers. */
-export function redisBreakers(options: RedisBreakersOptions): Breakers {
-  const { clock, log } = options;
-  return new CachedBreakers({ shared: sharedBreakers(options), clock, log });
-}
-
-function sharedBreakers({ redis, subscriber, keys, log }: RedisBreakersOptions): SharedBreakers {
+/** `token` names the caller's probe, `''` without one. */
+export function redisSharedBreakers({ redis, subscriber, keys, log }: SharedBreakersOptions) {
   async function step(
     op: 'fail' | 'succeed' | 'probe' | 'release' | 'look',
     target: string,
     token: string,
-    { failureThreshold, cooldownMs }: typeof noPolicy = noPolicy,
+    { failureThreshold, cooldownMs }: OpeningPolicy = noPolicy,
   ): Promise<BreakerState & { readonly mine: boolean }> {
     const args = [op, token, failureThreshold, cooldownMs, probeLeaseMs, keys.breakerChannel, target];
     const reply = await runScript(redis, script, [keys.breaker(target)], args, { doing: `${op} at a breaker` });
@@ -56,46 +68,57 @@ function sharedBreakers({ redis, subscriber, keys, log }: RedisBreakersOptions):
     return state;
   }
 
-  const steps = withNamedErrors<Omit<SharedBreakers, 'onChange'>>('breakers', {
-    async fail(target, token, policy) {
+  const steps = withNamedErrors('breakers', {
+    async fail(target: string, token: string, policy: OpeningPolicy): Promise<BreakerState> {
       const state = await step('fail', target, token, policy);
       // Listed last: a process that takes it off the list meanwhile looks again afterwards, and finds the failure.
       await redis.sadd(keys.breakers, target);
       return state;
     },
-    succeed: (target, token) => step('succeed', target, token),
-    probe: (target, token) => step('probe', target, token),
-    release: (target, token) => step('release', target, token),
-    async all() {
+    succeed: async (target: string, token: string): Promise<BreakerState> => step('succeed', target, token),
+    /** Takes the probe when it is due and free, or renews it. */
+    probe: (target: string, token: string) => step('probe', target, token),
+    release: async (target: string, token: string): Promise<BreakerState> => step('release', target, token),
+    /** Every breaker that is not closed without failures. */
+    async all(): Promise<ReadonlyMap<string, BreakerState>> {
       const targets = await redis.smembers(keys.breakers);
       const states = await Promise.all(targets.map(async (target) => [target, await look(target)] as const));
       return new Map(states.filter(([, state]) => isTroubled(state)));
     },
   });
 
-  function onChange(listener: (target: string, state: BreakerState) => void): Disposable {
-    const receive = (channel: string, message: string) => {
-      if (channel !== keys.breakerChannel) return;
-      try {
-        const { target, waitMs, ...state } = change.parse(JSON.parse(message));
-        listener(target, { ...state, waitMs: waitMs < 0 ? undefined : waitMs });
-      } catch (error) {
-        log.debug({ err: error }, 'a change of a breaker could not be read');
-      }
-    };
-    subscriber.on('message', receive);
-    named('subscribe to breakers', subscriber.subscribe(keys.breakerChannel)).catch((error: unknown) => {
-      log.debug({ err: error }, 'changes of breakers arrive by polling only');
-    });
-    return {
-      [Symbol.dispose]: () => {
-        subscriber.off('message', receive);
-        subscriber.unsubscribe(keys.breakerChannel).catch(() => {});
-      },
-    };
-  }
+  return {
+    ...steps,
+    /** Calls back with the changes of every process. Changes may be missed: `all` is asked as well. */
+    onChange: (listener: BreakerListener) => onChange(listener, { subscriber, keys, log }),
+  };
+}
 
-  return { ...steps, onChange };
+type BreakerListener = (target: string, state: BreakerState) => void;
+
+function onChange(
+  listener: BreakerListener,
+  { subscriber, keys, log }: Omit<SharedBreakersOptions, 'redis'>,
+): Disposable {
+  const receive = (channel: string, message: string) => {
+    if (channel !== keys.breakerChannel) return;
+    try {
+      const { target, waitMs, ...state } = change.parse(JSON.parse(message));
+      listener(target, { ...state, waitMs: waitMs < 0 ? undefined : waitMs });
+    } catch (error) {
+      log.debug({ err: error }, 'a change of a breaker could not be read');
+    }
+  };
+  subscriber.on('message', receive);
+  named('subscribe to breakers', subscriber.subscribe(keys.breakerChannel)).catch((error: unknown) => {
+    log.debug({ err: error }, 'changes of breakers arrive by polling only');
+  });
+  return {
+    [Symbol.dispose]: () => {
+      subscriber.off('message', receive);
+      subscriber.unsubscribe(keys.breakerChannel).catch(() => {});
+    },
+  };
 }
 
 /** Is there anything to remember? */

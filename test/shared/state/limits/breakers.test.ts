@@ -6,10 +6,9 @@ import {
   type Admission,
   type Breakers,
   CachedBreakers,
-  type BreakerState,
-  type SharedBreakers,
+  redisBreakers,
 } from '../../../../src/shared/state/limits/breakers.ts';
-import { redisBreakers } from '../../../../src/shared/state/limits/shared-breakers.ts';
+import type { BreakerState, SharedBreakers } from '../../../../src/shared/state/limits/shared-breakers.ts';
 import { testPrefix, testRedis, until } from '../../../support/redis.ts';
 
 const never = new AbortController().signal;

@@ -3,21 +3,29 @@ import type { RedisConnection } from '../../connect.ts';
 import { loadScript, runScript } from '../../script.ts';
 import type { Keys } from '../../keys.ts';
 import { withNamedErrors } from '../../errors.ts';
-import type { Clock } from '../../../base/clock.ts';
-import type { LimiterAnswer, Limiters } from './rate-limiter.ts';
-import { PolledRateLimiter, type RateLimiterObserver } from './polled-limiter.ts';
+import type { GrantOutcome, GrantRequest } from './rate-limiter.ts';
 
-export interface RedisRateLimiterOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
-  readonly clock: Clock;
-  readonly observe?: RateLimiterObserver;
+/** What a limiter answers to a caller that asks, or asked, for a grant. */
+export type LimiterAnswer =
+  /** No limit is known: nothing is counted. */
+  | { readonly kind: 'free' }
+  | { readonly kind: 'granted'; readonly tokens: number; readonly waitedMs: number }
+  | { readonly kind: 'waiting'; readonly retryMs: number }
+  | { readonly kind: 'parked'; readonly expectedMs: number }
+  /** The limiter does not know of this wait, or not any more: ask again. */
+  | { readonly kind: 'unknown' };
+
+/** A call that waits in this process. `waiter` is the run, or distinguishes two calls of one run. */
+export interface Waiting {
+  readonly waiter: string;
+  readonly grantId: string;
 }
 
-/** The rateLimiter whose limiters live in Redis, shared by all workers. */
-export function redisRateLimiter({ redis, keys, ...options }: RedisRateLimiterOptions): PolledRateLimiter {
-  return new PolledRateLimiter({ ...options, limiters: redisLimiters(redis, keys) });
-}
+/** The limiters that all processes share. */
+export type Limiters = ReturnType<typeof redisLimiters>;
+
+/** What is known after a settlement; 0: nothing. */
+export type Learnt = Awaited<ReturnType<Limiters['settle']>>;
 
 const scripts = {
   ask: loadScript(import.meta.url, './ask.lua'),
@@ -32,8 +40,11 @@ const scripts = {
 /** In the order in which the scripts name them. */
 const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'] as const;
 
-/** The limiters in Redis: each under one hash tag, all changes by scripts, all times by the clock of Redis. */
-function redisLimiters(redis: RedisConnection, keys: Keys): Limiters {
+/**
+ * The limiters in Redis: each under one hash tag, all changes by scripts, all times by the clock of Redis. Leases of waiters that
+ * are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
+ */
+export function redisLimiters(redis: RedisConnection, keys: Keys) {
   const run = async (name: keyof typeof scripts, limiter: string, args: readonly (string | number)[]) => {
     const own = parts.map((part) => keys.limiter(limiter, part));
     return await runScript(redis, scripts[name], own, args, { doing: `${name} at a limiter` });
@@ -49,33 +60,50 @@ function redisLimiters(redis: RedisConnection, keys: Keys): Limiters {
     if (since > 0) await redis.sadd(keys.limiters, limiter);
     return [...runIds, ...more];
   };
-  return withNamedErrors<Limiters>('limiters', {
-    async ask({ request, waiter, grantId, maxInlineWaitMs, freed }) {
+  return withNamedErrors('limiters', {
+    /** `freed`: calls that this process made without asking since the last time. */
+    async ask(
+      { waiter, grantId }: Waiting,
+      request: GrantRequest,
+      maxInlineWaitMs: number,
+      freed: number,
+    ): Promise<LimiterAnswer> {
       const { limiter, limits, tenant, weight, promptTokens, maxOutputTokens } = request;
       const about = [waiter, grantId, tenant, weight, promptTokens, maxOutputTokens];
       const waitMs = Math.max(0, Math.round(maxInlineWaitMs));
       return answerOf(await run('ask', limiter, [...configured(limits), ...about, waitMs, freed]));
     },
-    async poll(limiter, limits, waiting, grantIds) {
+    /** Renews the waiters and the grants, gives out what there is, and answers for each waiter. */
+    async poll(limiter: string, limits: ProviderLimits, waiting: readonly Waiting[], grantIds: readonly string[]) {
       const pairs = waiting.flatMap(({ waiter, grantId }) => [waiter, grantId]);
       const reply = await run('poll', limiter, [...configured(limits), waiting.length, ...pairs, ...grantIds]);
       const [retryMs, ...answers] = reply as readonly [number, ...unknown[]];
       return { retryMs, answers: answers.map(answerOf) };
     },
-    async stepAway(limiter, { waiter, grantId }) {
+    /** Ends a wait: granted meanwhile, or parked, and then its position is kept for a while. */
+    async stepAway(limiter: string, { waiter, grantId }: Waiting): Promise<LimiterAnswer> {
       return answerOf(await run('away', limiter, [waiter, grantId]));
     },
-    async park({ limiter, limits, runId, tenant, weight, promptTokens, maxOutputTokens }) {
+    async park({ limiter, limits, runId, tenant, weight, promptTokens, maxOutputTokens }: GrantRequest): Promise<void> {
       await run('park', limiter, [...configured(limits), runId, tenant, weight, promptTokens, maxOutputTokens]);
       // After the script: a dispatch that takes the name off the list looks once more afterwards.
       await redis.sadd(keys.limiters, limiter);
     },
-    async leave(runId) {
+    async leave(runId: string): Promise<void> {
       const limiters = await redis.smembers(keys.limiters);
       await Promise.all(limiters.map((limiter) => run('leave', limiter, [runId])));
     },
-    async settle({ limiter, limits, grantId = '', ageMs, outcome, freed }) {
-      const { usedTokens = -1, outputTokens = -1, unused, limited, report } = outcome;
+    /** Without a grant for a call that was made without asking. */
+    async settle(
+      limiter: string,
+      limits: ProviderLimits,
+      {
+        grantId = '',
+        ageMs,
+        freed,
+      }: { readonly grantId: string | undefined; readonly ageMs: number; readonly freed: number },
+      { usedTokens = -1, outputTokens = -1, unused, limited, report }: GrantOutcome,
+    ) {
       const windows = [report?.requests, report?.tokens].flatMap((window) => [
         window?.limit ?? -1,
         window?.remaining ?? -1,
@@ -87,7 +115,8 @@ function redisLimiters(redis: RedisConnection, keys: Keys): Limiters {
         reply as readonly number[];
       return { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow };
     },
-    async dispatch() {
+    /** Takes the runs to wake, by limiter. */
+    async dispatch(): Promise<ReadonlyMap<string, readonly string[]>> {
       const limiters = await redis.smembers(keys.limiters);
       return new Map(await Promise.all(limiters.map(async (name) => [name, await dispatchOne(name)] as const)));
     },

@@ -3,16 +3,10 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import type {
-  RateLimiter,
-  Grant,
-  GrantOutcome,
-  GrantRequest,
-  Learnt,
-  LimiterAnswer,
-  Limiters,
-  Waiting,
-} from './rate-limiter.ts';
+import { redisLimiters, type Learnt, type LimiterAnswer, type Limiters, type Waiting } from './limiters.ts';
+import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from './rate-limiter.ts';
+import type { RedisConnection } from '../../connect.ts';
+import type { Keys } from '../../keys.ts';
 
 /** Is called with what the rate limiter does; for metrics. Must not throw. */
 export interface RateLimiterObserver {
@@ -26,10 +20,19 @@ export interface RateLimiterObserver {
   learnt?(limiter: string, limits: ProviderLimits): void;
 }
 
-export interface RateLimiterOptions {
+interface RateLimiterOptions {
   readonly limiters: Limiters;
   readonly clock: Clock;
-  readonly observe?: RateLimiterObserver;
+  readonly observe?: RateLimiterObserver | undefined;
+}
+
+/** The rate limiter whose limiters live in Redis, shared by all workers. */
+export function redisRateLimiter({
+  redis,
+  keys,
+  ...options
+}: Omit<RateLimiterOptions, 'limiters'> & { readonly redis: RedisConnection; readonly keys: Keys }): PolledRateLimiter {
+  return new PolledRateLimiter({ ...options, limiters: redisLimiters(redis, keys) });
 }
 
 /** How long it may go unnoticed here that a limiter without known limits has got one, in milliseconds. */
@@ -68,7 +71,7 @@ class LocalLimiter {
 }
 
 /**
- * The rateLimiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
+ * The rate limiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
  * and keeps their leases and grants alive.
  */
 export class PolledRateLimiter implements RateLimiter {
@@ -125,14 +128,12 @@ export class PolledRateLimiter implements RateLimiter {
     local.grants.delete(grant.id);
     const free = grant.id.startsWith('free:');
     if (free && !reportsLimit(outcome)) return;
-    const sent = this.#limiters.settle({
-      limiter: grant.limiter,
-      limits: local.limits,
+    const about = {
       grantId: free ? undefined : grant.id,
       ageMs: Math.max(0, Math.round(this.#clock.monotonic() - grantedAt)),
-      outcome,
       freed: local.takeFreed(),
-    });
+    };
+    const sent = this.#limiters.settle(grant.limiter, local.limits, about, outcome);
     // What was learnt is worth a look at once: others may be waiting here for what was given back.
     const learnt = sent.then((result) => {
       this.#observeLearnt(grant.limiter, local, result);
@@ -214,7 +215,7 @@ export class PolledRateLimiter implements RateLimiter {
     maxInlineWaitMs: number,
     signal: AbortSignal,
   ): Promise<LimiterAnswer> {
-    const asked = this.#limiters.ask({ ...waiter, maxInlineWaitMs, freed: local.takeFreed() });
+    const asked = this.#limiters.ask(waiter, waiter.request, maxInlineWaitMs, local.takeFreed());
     try {
       return await this.#within(Math.max(maxInlineWaitMs, answerMs), asked, 'ask for a grant', signal);
     } catch (error) {

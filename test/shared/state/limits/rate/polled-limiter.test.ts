@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../../src/shared/base/clock.ts';
 import { PolledRateLimiter } from '../../../../../src/shared/state/limits/rate/polled-limiter.ts';
-import type { LimiterAnswer, Limiters } from '../../../../../src/shared/state/limits/rate/rate-limiter.ts';
+import type { LimiterAnswer, Limiters } from '../../../../../src/shared/state/limits/rate/limiters.ts';
 import { aRequest } from '../../../../contract/rate-limiter.ts';
 import { until } from '../../../../support/redis.ts';
 
@@ -70,7 +70,7 @@ test('a grant that comes after an abort is given back', async () => {
   const settled = Promise.withResolvers<unknown>();
   const { rateLimiter } = scripted({
     ask: () => asked.promise,
-    async settle({ outcome }) {
+    async settle(_limiter, _limits, _about, outcome) {
       settled.resolve(outcome);
       return nothing;
     },
