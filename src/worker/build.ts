@@ -57,7 +57,7 @@ export interface WorkerOptions {
   readonly embedder?: Embedder | undefined;
   readonly onAuthError?: ModelsOptions['onAuthError'];
   /** Called when runs wait in quarantine and no worker serves it. */
-  readonly lendQuarantine: (waiting: number) => void;
+  readonly onUnservedQuarantine: (waiting: number) => void;
 }
 
 /** A worker that takes jobs. */
@@ -275,7 +275,7 @@ function postrunOf(parts: Parts, deps: JobDeps): PostRunConsumer {
 
 function reconcilerOf(parts: Parts, deps: JobDeps): Reconciler {
   const { options, queues, metrics, stores, supervision } = parts;
-  const { log, lendQuarantine } = options;
+  const { log, onUnservedQuarantine } = options;
   return new Reconciler({
     ...stores.ports,
     supervision,
@@ -283,7 +283,7 @@ function reconcilerOf(parts: Parts, deps: JobDeps): Reconciler {
     log,
     wake: deps.wake,
     abandon: abandon(parts, deps, 'job_lost'),
-    onUnservedQuarantine: lendQuarantine,
+    onUnservedQuarantine,
     onRequeued: () => metrics.requeued.inc(),
     onUnreachable: () => metrics.unreachable.inc(),
   });

@@ -85,7 +85,7 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
     providers,
     tenants,
     toolkit,
-    lendQuarantine: (waiting) => quarantine.serve(waiting),
+    onUnservedQuarantine: (waiting) => quarantine.serve(waiting),
   }).catch((error: unknown) =>
     stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
   );
@@ -96,7 +96,7 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
   if (process.connected) process.send?.({ type: 'ready', healthPort: worker.healthPort });
 
   let isDraining = false;
-  const leave = (why: string) => {
+  const drain = (why: string) => {
     if (isDraining) process.exit(1);
     isDraining = true;
     log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is draining');
@@ -114,13 +114,13 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
       },
     );
   };
-  if (untilIdle) onceIdle(worker, () => leave('nothing to do'));
-  process.on('SIGTERM', () => leave('SIGTERM'));
-  process.on('SIGINT', () => leave('SIGINT'));
-  // Started with an IPC channel: a parent that is gone without a word must not leave us behind, also not one that went
-  // while we were starting.
-  process.on('disconnect', () => leave('parent is gone'));
-  if (process.send && !process.connected) leave('parent is gone');
+  if (untilIdle) onceIdle(worker, () => drain('nothing to do'));
+  process.on('SIGTERM', () => drain('SIGTERM'));
+  process.on('SIGINT', () => drain('SIGINT'));
+  // Started with an IPC channel: a parent that is gone without a word must not leave this process behind, also not one
+  // that went while it was starting.
+  process.on('disconnect', () => drain('parent is gone'));
+  if (process.send && !process.connected) drain('parent is gone');
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
 }
 

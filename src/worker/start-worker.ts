@@ -11,7 +11,7 @@ import type { LlmProvider } from './llm/provider.ts';
 import type { ModelResolver } from './llm/backends/providers.ts';
 import type { Agent } from './agents/define-agent.ts';
 import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './agents/define-judge.ts';
-import { loadedAll, type LoadedAgent, type ToolOffer } from './agents/load-agents.ts';
+import { loadedAll, type ToolOffer } from './agents/load-agents.ts';
 import { loadAgents, type LoadedFolder, type NamedFunctions, type LoadTask } from './agents/load-folder.ts';
 import type { Embedder } from './jobs/embeddings.ts';
 import type { TaskAdapter } from './agents/adapter.ts';
@@ -72,7 +72,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   const { providers, secrets, redactor } = createBoundary({ config, env, provider, middleware, resolveModel });
   const log = options.log ? scrubbedLog(options.log, redactor) : ownLog(config, env, redactor);
   // Inside a caller's process there is no entry file to run again, so quarantine needs a worker of its own.
-  const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
+  const onUnservedQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
   const { onAuthError, embedder } = options;
   const toolkit = createToolkit({
     config,
@@ -85,7 +85,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   const { agents, tasks, ...beside } =
     typeof options.agents === 'string'
       ? await folder(options.agents, toolkit.offer)
-      : { agents: given(options.agents, toolkit.offer), tasks: new Map<string, never>() };
+      : { agents: loadedAll(options.agents, toolkit.offer), tasks: new Map<string, never>() };
   const functions = functionsOf(options, beside);
   const worker = await buildWorker({
     config,
@@ -97,7 +97,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     providers,
     tenants: loadTenants(config.MILLRACE_TENANTS),
     toolkit,
-    lendQuarantine,
+    onUnservedQuarantine,
     onAuthError,
     embedder,
   });
@@ -130,8 +130,4 @@ function functionsOf(
     merges: new Map([...(beside.merges ?? []), ...judges.filter(isMerge).map((one) => [one.id, one] as const)]),
     adapters: new Map([...(beside.adapters ?? []), ...adapters.map((one) => [one.id, one] as const)]),
   };
-}
-
-function given(agents: readonly Agent[], offer: ToolOffer): ReadonlyMap<string, LoadedAgent> {
-  return loadedAll(agents, offer);
 }
