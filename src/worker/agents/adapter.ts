@@ -4,6 +4,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import type { Json } from '../../shared/base/json-value.ts';
+import { declared } from './define-judge.ts';
 import {
   taskLimits,
   type TaskDecision,
@@ -153,15 +154,7 @@ const adapterShape = z.strictObject({
 export function defineTaskAdapter<State, Action, Result>(
   adapter: AgentAdapter<State, Action, Result> & { readonly id: string },
 ): TaskAdapter<State, Action, Result> {
-  const problems = problemsOf(adapterShape.safeParse(adapter).error, 'adapter');
-  if (problems.length > 0) {
-    const id = typeof adapter?.id === 'string' ? adapter.id : 'without an id';
-    const message = `task adapter ${id}:\n  ${problems.join('\n  ')}`;
-    throw new RunError('agent_manifest_invalid', message, { details: problems });
-  }
-  const defined = { ...adapter };
-  Object.defineProperty(defined, brand, { value: true });
-  return Object.freeze(defined);
+  return declared('task adapter', adapter, adapterShape, brand);
 }
 
 /** Was this value made by `defineTaskAdapter`, also by another copy of this package? */

@@ -61,7 +61,8 @@ export function isMerge(value: unknown): value is AnswerMerge {
   return typeof value === 'object' && value !== null && mergeBrand in value;
 }
 
-function declared<T extends { readonly id: string }>(
+/** The same object with its brand, frozen. Throws `agent_manifest_invalid` with every problem. */
+export function declared<T extends { readonly id: string }>(
   what: string,
   given: T,
   shape: z.ZodType,

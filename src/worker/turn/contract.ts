@@ -214,3 +214,12 @@ export interface Turn {
   /** The record says that calls of its step run here. */
   inCalls: boolean;
 }
+
+/** Adds an entry to the state of the turn, and makes it durable with what was emitted just before. */
+export async function recordEntry(
+  { deps, growing }: Pick<Turn, 'deps' | 'growing'>,
+  entry: JournalEntry,
+): Promise<void> {
+  growing.add(entry);
+  await deps.record([entry]);
+}

@@ -12,7 +12,7 @@ import { attemptsMade, listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
-import type { Turn } from './contract.ts';
+import { recordEntry, type Turn } from './contract.ts';
 import type { TurnState } from '../../shared/contract/journal/turn-state.ts';
 
 /**
@@ -42,9 +42,7 @@ export async function callModel(turn: Turn): Promise<void> {
   const attempts: Attempt[] = [];
   const result = await ask(asking, attempts).catch(async (error: unknown) => {
     if (!isLostSession(error, growing.state)) throw error;
-    const entry: JournalEntry = { v: 1, t: 'session_lost', step };
-    growing.add(entry);
-    await deps.record([entry]);
+    await recordEntry(turn, { v: 1, t: 'session_lost', step });
     return await ask(asking, attempts);
   });
   await accept(turn, step, attempts, result);
@@ -113,7 +111,7 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     ...(deps.compaction && {
       async shorten() {
         // In the journal before the summary is paid: what is numbered and paid later comes after it.
-        await recordAttempts(turn, step, attempts.splice(0));
+        if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts: attempts.splice(0) });
         const request = (await compactRefused(turn, coming)) ? requestNow() : undefined;
         return { request, attemptNumber: attemptsMade(turn) + 1 };
       },
@@ -129,16 +127,9 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     if (fault) throw fault;
     return result;
   } catch (error) {
-    await recordAttempts(turn, step, attempts.splice(0));
+    if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts: attempts.splice(0) });
     throw error;
   }
-}
-
-async function recordAttempts({ deps, growing }: Turn, step: number, attempts: readonly Attempt[]): Promise<void> {
-  if (attempts.length === 0) return;
-  const entry: JournalEntry = { v: 1, t: 'attempted', step, attempts: [...attempts] };
-  growing.add(entry);
-  await deps.record([entry]);
 }
 
 /** Why a whole answer is still none. Tool calls decide what happens next; the finish reason only where it is a refusal. */

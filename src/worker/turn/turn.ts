@@ -2,6 +2,7 @@ import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
+  recordEntry,
   TurnSuspension,
   type StopReason,
   type SuspendedWait,
@@ -111,10 +112,8 @@ async function listenToUser({ deps, growing }: Turn): Promise<boolean> {
 const maxShown = 4_000;
 
 /** Has the model repair its final answer. From here on every worker goes on with the next step. */
-async function sendBack({ deps, growing }: Turn, problem: string): Promise<void> {
-  const entry: JournalEntry = { v: 1, t: 'repair', step: growing.state.step, problem };
-  growing.add(entry);
-  await deps.record([entry]);
+async function sendBack(turn: Turn, problem: string): Promise<void> {
+  await recordEntry(turn, { v: 1, t: 'repair', step: turn.growing.state.step, problem });
 }
 
 function completed(turn: Turn): TurnOutcome {

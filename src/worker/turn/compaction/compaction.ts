@@ -1,6 +1,6 @@
 import type { CompactionSource } from '../../../shared/contract/event.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
+import type { Attempt } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
 import { summaryMessageOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/cost.ts';
@@ -14,7 +14,7 @@ import {
   type CompactionView,
   type PostCompactionHook,
 } from './policy.ts';
-import type { Turn } from '../contract.ts';
+import { recordEntry, type Turn } from '../contract.ts';
 import { positionOf } from '../../../shared/contract/journal/conversation.ts';
 import { buildRequest } from '../request.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
@@ -143,7 +143,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   if (summary === undefined || afterTokens >= beforeTokens) {
     if (summary !== undefined) policy.report('failed', new RunError('internal', 'the summary is no shorter'));
     turn.restsUntilStep = step + 1 + restSteps;
-    if (attempts.length > 0) await record(turn, { v: 1, t: 'attempted', step, attempts });
+    if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts });
     return false;
   }
   // A part before this one, which was not emitted yet.
@@ -152,7 +152,15 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };
   const hooksDue = policy.hooks.length > 0;
   if (!hooksDue) emitCompaction(turn, figures, 0);
-  await record(turn, { v: 1, t: 'compacted', step, ...figures, ...content, attempts, ...(hooksDue && { hooksDue }) });
+  await recordEntry(turn, {
+    v: 1,
+    t: 'compacted',
+    step,
+    ...figures,
+    ...content,
+    attempts,
+    ...(hooksDue && { hooksDue }),
+  });
   return true;
 }
 
@@ -179,11 +187,6 @@ async function concludeIfDue(turn: Turn, policy: CompactionPolicy): Promise<void
   if (compaction?.hooksDue) await concludeCompaction(turn, policy, compaction);
 }
 
-async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<void> {
-  growing.add(entry);
-  await deps.record([entry]);
-}
-
 function thresholdFor(policy: CompactionPolicy, { model, provider }: ComingCall): number {
   return thresholdOf(policy.contextWindowOf(model, provider));
 }
@@ -202,21 +205,15 @@ const maxPinnedChars = 32_000;
 
 /** Asks the hooks about the last compaction, emits it, and records the context that they pin. */
 async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compaction: Compaction): Promise<void> {
-  const { deps, growing } = turn;
+  const { growing } = turn;
   const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;
   const view = { stepNumber, source, beforeTokens, afterTokens, messages: growing.state.messages };
   const asked = await Promise.all(policy.hooks.map((hook) => ask(hook, view, turn, policy)));
   turn.signal.throwIfAborted();
   const answered = asked.filter((text) => text !== undefined);
   emitCompaction(turn, compaction, answered.length);
-  const entry: JournalEntry = {
-    v: 1,
-    t: 'context_pinned',
-    step: stepNumber,
-    texts: answered.filter((text) => text.trim() !== ''),
-  };
-  growing.add(entry);
-  await deps.record([entry]);
+  const texts = answered.filter((text) => text.trim() !== '');
+  await recordEntry(turn, { v: 1, t: 'context_pinned', step: stepNumber, texts });
 }
 
 /** `hooksFiredCount` is how many hooks did not fail. */

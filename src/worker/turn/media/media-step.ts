@@ -1,13 +1,13 @@
 import { cleanText } from '../../../shared/base/text.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
+import type { Attempt } from '../../../shared/contract/journal/journal.ts';
 import { handleOf, maxMediaBytes, type MediaPart, type MediaModality } from '../../../shared/contract/media.ts';
 import { zeroUsage } from '../../../shared/contract/money.ts';
 import { asLlmError } from '../../llm/candidate.ts';
 import type { ChainCall, Permit } from '../../llm/chain-call.ts';
 import { cancelledCall, LlmError } from '../../llm/errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart, MediaOffer } from '../../llm/provider.ts';
-import { TurnSuspension, type MediaMaking, type Turn } from '../contract.ts';
+import { recordEntry, TurnSuspension, type MediaMaking, type Turn } from '../contract.ts';
 import { attemptsMade, listen } from '../listen.ts';
 import { askPolicy } from '../model-step.ts';
 import type { MediaJob } from '../../../shared/contract/journal/fold.ts';
@@ -43,7 +43,7 @@ async function begin(turn: Turn, making: MediaMaking): Promise<void> {
     await (media ? finish(turn, making, media, attempts) : submitted(turn, making, jobId, attempts));
   } catch (error) {
     if (attempts.length > 0 && !(error instanceof TurnSuspension) && !isRecorded(turn, attempts)) {
-      await record(turn, { v: 1, t: 'attempted', step, attempts });
+      await recordEntry(turn, { v: 1, t: 'attempted', step, attempts });
     }
     throw error;
   }
@@ -154,7 +154,7 @@ async function submitted(turn: Turn, making: MediaMaking, jobId = '', attempts: 
   const provider = making.provider.id;
   const { model } = making;
   deps.emit({ type: 'media_job.submitted', jobId, provider, model });
-  await record(turn, {
+  await recordEntry(turn, {
     v: 1,
     t: 'submitted',
     step: growing.state.step + 1,
@@ -186,7 +186,7 @@ async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<voi
   if (media && !(media instanceof LlmError)) return await finish(turn, making, media, []);
   if (!media && deps.clock.now() < job.submittedAtMs + jobDeadlineMs) throw waitFor(turn, job);
   // This job is never asked for again: a further try of the run gives a new one.
-  await record(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
+  await recordEntry(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
   const late = `provider ${provider.id} did not finish a media job within 30 minutes`;
   throw media ?? new RunError('provider_unavailable', late);
 }
@@ -227,12 +227,7 @@ async function finish(
   const step = growing.state.step + 1;
   for (const { handle, mediaType } of media) deps.emit({ type: 'file.generated', handle, mediaType });
   deps.emit({ type: 'step.end', stepNumber: step, usage: zeroUsage, finishReason: 'stop' });
-  await record(turn, { v: 1, t: 'generated', step, attempts: [...attempts], provider: provider.id, model, media });
-}
-
-async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<void> {
-  growing.add(entry);
-  await deps.record([entry]);
+  await recordEntry(turn, { v: 1, t: 'generated', step, attempts: [...attempts], provider: provider.id, model, media });
 }
 
 function isRecorded({ growing }: Turn, attempts: readonly Attempt[]): boolean {
