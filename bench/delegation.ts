@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { Redis } from 'ioredis';
 import { Millrace, type RunRequestInput } from '../src/producer/index.ts';
-import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
 import { PlanProvider } from '../test/support/plan-provider.ts';
 import { planInput, type PlannedStep } from '../test/support/plan.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';

@@ -4,7 +4,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
 import { bullDriver, millraceDriver, watchChannel, watchProgress, type Driver } from './drivers.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 import { deltas, pacedDelayMs } from './workload.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { Millrace } from '../src/producer/index.ts';
 import { systemClock } from '../src/shared/base/clock.ts';
-import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ThreadRun } from '../src/shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';

@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import { Millrace } from '../src/producer/client/millrace.ts';
-import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
 import { defineAgent, defineTool, type Agent, type RunState } from '../src/worker/index.ts';
 import { serverWorld } from './producer/http/server-world.ts';

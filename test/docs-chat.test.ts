@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { ChatTurnHooks, Millrace } from '../src/producer/index.ts';
-import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
 import { defineAgent, startWorker } from '../src/worker/index.ts';
 import { createScriptedProvider, scripted } from '../src/worker/llm/backends/scripted.ts';
 import { readAll, shownText, typesOf, type Line } from './producer/chat/support.ts';

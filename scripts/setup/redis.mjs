@@ -7,7 +7,7 @@ import { lastLine, run, unpackDebianPackages } from './debian.mjs';
 const debianPackages = ['redis-tools', 'libatomic1', 'libjemalloc2', 'liblzf1'];
 
 /**
- * Sees to it that `src/shared/base/dev-redis.ts` finds a server, in the order of that file; throws with the three ways out
+ * Sees to it that `src/producer/cli/stack/dev-redis.ts` finds a server, in the order of that file; throws with the three ways out
  * when there is none and none can be had.
  */
 export function ensureRedis(root, env, say) {

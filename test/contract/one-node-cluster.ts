@@ -1,7 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort, startScratchRedis } from '../../src/shared/base/dev-redis.ts';
+import { freePort, startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
 

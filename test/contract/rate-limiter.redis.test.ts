@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import type { RateLimiter } from '../../src/shared/state/limits/rate/rate-limiter.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { freePort, startScratchRedis, type DevRedis } from '../../src/shared/base/dev-redis.ts';
+import { freePort, startScratchRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 import { parseEvent } from '../../src/shared/contract/event.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { findRedisServer, startScratchRedis } from '../../src/shared/base/dev-redis.ts';
+import { findRedisServer, startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 
 const root = join(import.meta.dirname, '../..');
 const server = findRedisServer(process.env, root);

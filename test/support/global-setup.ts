@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 import { buildEntries } from './entries.ts';
 
 declare module 'vitest' {

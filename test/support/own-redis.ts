@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { startDevRedis, type DevRedis } from '../../src/shared/base/dev-redis.ts';
+import { startDevRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
 
 const root = join(import.meta.dirname, '../..');
 

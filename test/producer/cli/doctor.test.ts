@@ -7,7 +7,7 @@ import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/che
 import { checkProvider } from '../../../src/producer/cli/doctor.ts';
 import type { Diagnosis } from '../../../src/producer/client/diagnose.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
-import { freePort, startScratchRedis } from '../../../src/shared/base/dev-redis.ts';
+import { freePort, startScratchRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
 import { firstCells } from '../../support/markdown.ts';
 import { clientWorld } from './options/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
-import { startScratchRedis } from '../../../src/shared/base/dev-redis.ts';
+import { startScratchRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { bullPrefix, keysFor } from '../../../src/shared/state/keys.ts';
 import { until } from '../../support/redis.ts';

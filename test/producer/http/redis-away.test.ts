@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { freePort, startScratchRedis, type DevRedis } from '../../../src/shared/base/dev-redis.ts';
+import { freePort, startScratchRedis, type DevRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
 import { until } from '../../support/redis.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';

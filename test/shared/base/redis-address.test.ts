@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
-import { findRedisServer } from '../../../src/shared/base/dev-redis.ts';
+import { findRedisServer } from '../../../src/producer/cli/stack/dev-redis.ts';
 import { parseRedisUrl } from '../../../src/shared/base/redis-address.ts';
 import { connect, redisSecrets, whenReady } from '../../../src/shared/state/connect.ts';
 

@@ -1,5 +1,5 @@
 import { defined } from '../../../shared/base/collections.ts';
-import { startDevRedis } from '../../../shared/base/dev-redis.ts';
+import { startDevRedis } from './dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';
 import { Supervised, type StackPart } from './supervise.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
+import { startScratchRedis, type DevRedis } from '../../../../src/producer/cli/stack/dev-redis.ts';
 import { tenantsOf } from '../../../../src/shared/contract/tenants.ts';
 import { redisLedgerWorld, type RedisLedgerWorld } from '../../../contract/ledger-redis-world.ts';
 import { someAccounts, ask, batch, capped, own, paid } from '../../../contract/ledger-world.ts';

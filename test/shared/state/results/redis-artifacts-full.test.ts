@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
+import { startScratchRedis, type DevRedis } from '../../../../src/producer/cli/stack/dev-redis.ts';
 import { redisArtifactsWorld } from '../../../contract/artifacts-redis-world.ts';
 import { redisProgressWorld } from '../../../contract/progress-redis-world.ts';
 import { draft } from '../../../contract/progress-notes.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
+import { startScratchRedis, type DevRedis } from '../../../../src/producer/cli/stack/dev-redis.ts';
 import { redisThreadsWorld } from '../../../contract/threads-redis-world.ts';
 import { answers, aRun, asks, enter, acquire, tenant } from '../../../contract/threads-world.ts';
 import { testRedis } from '../../../support/redis.ts';

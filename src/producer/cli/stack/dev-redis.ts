@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
-import { RunError } from './errors.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 
 /** A private Redis that lives as long as its parent. */
 export interface DevRedis extends AsyncDisposable {
