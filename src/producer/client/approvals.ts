@@ -13,7 +13,7 @@ import { publicId } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
-import { cursorOf, entriesAfter, entryOf, listCursor, type IndexEntry } from './list-runs.ts';
+import { cursorOf, entriesAfter, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -30,7 +30,7 @@ const approvalsQuery = z.strictObject({
   agent: publicId.optional(),
   kind: approvalKind.optional(),
   /** From the previous page; absent for the first. */
-  cursor: listCursor.optional(),
+  cursor: runListCursor.optional(),
   /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
   limit: z.int().min(1).max(100).default(50),
 });

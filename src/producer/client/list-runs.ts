@@ -12,7 +12,7 @@ const batchSize = 100;
 const maxScanned = 2_000;
 /** A run is listed before its record is written; an entry without a record is only dead once it is older than this. */
 const settledMs = 60_000;
-export const listCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
+export const runListCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
 
 const listQuery = z.strictObject({
   status: runStatus.optional(),
@@ -21,7 +21,7 @@ const listQuery = z.strictObject({
   /** Only children of this run. */
   parent: runIdSchema.optional(),
   /** From the previous page; absent for the first. */
-  cursor: listCursor.optional(),
+  cursor: runListCursor.optional(),
   /** 1 to 100, default 50. */
   limit: z.int().min(1).max(100).default(50),
 });
