@@ -4,14 +4,13 @@ import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { errorCode, RunError } from '../../shared/base/errors.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import { listOpen } from '../../shared/state/run/open-runs.ts';
+import { listOpen, redriveFailed } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import type { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
-import { redriveFailed } from '../../shared/state/run/redrive.ts';
 
 /** Pages of the tenant's runs that one call looks through. */
 const maxPages = 50;

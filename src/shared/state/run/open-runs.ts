@@ -1,9 +1,11 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
-import { type RunKeySpace, loadScript, runScript } from '../script.ts';
+import { type RunKeySpace, loadScript, runScript, runKeys, scriptEvent, eventTargets, stampOf } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
+import { newNonce } from '../../base/ids.ts';
 
+const redriveScript = loadScript(import.meta.url, './redrive.lua');
 const lookLaterScript = loadScript(import.meta.url, './look-later.lua');
 
 type Space = Pick<RunKeySpace, 'redis' | 'keys'>;
@@ -91,4 +93,35 @@ export async function relist(
   const members = await redis.zrange(listed, offset, String(offset + limit - 1));
   if (members.length > 0) await redis.zadd(checks, 'NX', ...members.flatMap((member) => [Date.now(), member]));
   return members.length < limit ? 0 : offset + limit;
+}
+
+/**
+ * Queues a failed run again, to continue from its journal. Answers its new segment, or `gone`, or `not_failed`. The caller lists it as
+ * open and adds its job.
+ */
+export async function redriveFailed(
+  space: RunKeySpace,
+  record: RunRecord,
+  { queue, atMs, deadlineMs, startByMs }: Redrive,
+): Promise<'gone' | 'not_failed' | { readonly segment: number }> {
+  const { runId, kind } = record;
+  const at = new Date(atMs).toISOString();
+  const queued = scriptEvent({ ...stampOf(record), timestamp: at, type: 'run.queued', kind, queuedAt: at });
+  const times = [deadlineMs, startByMs].map((time) => (time === undefined ? '' : new Date(time).toISOString()));
+  const args = [newNonce(), queue, at, queued, ...eventTargets(space, runId), ...times];
+  const reply = (await runScript(space.redis, redriveScript, runKeys(space, runId), args, {
+    doing: `redrive of run ${runId}`,
+  })) as [0] | [1, string] | [2, number];
+  if (reply[0] === 0) return 'gone';
+  return reply[0] === 1 ? 'not_failed' : { segment: reply[1] };
+}
+
+/** Times in milliseconds since the epoch. */
+export interface Redrive {
+  readonly queue: string;
+  readonly atMs: number;
+  /** A new deadline. Undefined: the run keeps the one that it has. */
+  readonly deadlineMs: number | undefined;
+  /** When a worker has to have begun it. */
+  readonly startByMs: number | undefined;
 }

@@ -114,7 +114,6 @@ export async function listThread(
   return unmade.length > 0 && (await list());
 }
 
-/** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while the thread is locked. */
 export async function removeThread(space: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   const reply = await remove(space, thread);
   if (reply[0] === 0) throw threadNotFound(thread.threadId);

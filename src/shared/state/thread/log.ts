@@ -50,10 +50,7 @@ export interface ThreadPage {
 /** Entries that one round trip reads: they can be large. */
 const readAtOnce = 200;
 
-/**
- * Writes entries and fields of the manifest for the lock owner, all or nothing. `op` is unique per write of its turn; a repeat
- * by any worker changes nothing and answers like the first. The thread counts as changed even when nothing is given.
- */
+/** {@link ThreadStore.append}. The thread counts as changed even when nothing is given. */
 export async function appendToThread(
   space: ThreadKeySpace,
   lock: ThreadLock,
@@ -89,7 +86,6 @@ function markOf(entry: ThreadEntry): string {
   return entry.t === 'summary' ? 'S' : 'R';
 }
 
-/** Changes fields of the manifest; needs no lock. Throws `not_found`. */
 export async function updateThread(space: ThreadKeySpace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
   const { redis, keys, clock } = space;
   const atMs = clock.now();
@@ -101,7 +97,6 @@ export async function updateThread(space: ThreadKeySpace, thread: ThreadRef, pat
   await redis.zadd(keys.threads(thread.tenant), 'GT', atMs, thread.threadId);
 }
 
-/** Throws `not_found`. */
 export async function threadInfo(space: ThreadKeySpace, thread: ThreadRef): Promise<ThreadInfo> {
   const { redis, keys } = space;
   const [hash, waiting] = await Promise.all([
@@ -121,7 +116,6 @@ export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: nu
   };
 }
 
-/** A page of the log. Throws `not_found`. */
 export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
   const { redis, keys } = space;
   const { after = 0, before, limit, order = 'asc' } = range;
@@ -147,10 +141,7 @@ export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range
   return { entries: entries.slice(0, limit), more: entries.length > limit };
 }
 
-/**
- * What a model is given of the thread: from the last summary on. For the lock owner, as it was when its turn began.
- * Throws `not_found`.
- */
+/** {@link ThreadStore.context}: from the last summary on. */
 export async function readContext(
   space: ThreadKeySpace,
   thread: ThreadRef,
@@ -189,7 +180,6 @@ export async function appendThreadEvent(
   });
 }
 
-/** Throws `not_found`. */
 export async function readThreadEvents(
   space: ThreadKeySpace,
   thread: ThreadRef,
