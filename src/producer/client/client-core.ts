@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/collections.ts';
 import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import type { RunKeySpace } from '../../shared/state/script.ts';
@@ -38,21 +39,22 @@ const retryMs = 250;
 const pruneEvery = 100;
 const maxPruneSample = 2_000;
 
-/** The settings of a client with every default in place. */
-export interface Settings {
-  readonly queueMaxLength: number;
-  readonly maxOpenRuns: number;
-  readonly maxOpenRunsPerTenant: number;
-  readonly maxThreadsPerTenant: number;
-  readonly memoryMarkPercent: number;
-  /** Undefined: a run may wait for its start as long as it takes. */
-  readonly queueTtlMs: number | undefined;
-  readonly eventLogMax: number;
-  readonly eventLogTtlS: number;
-  readonly resultTtlS: number;
-  readonly idleMs: number;
-  readonly durability: 'process' | 'host' | 'replica' | 'any';
-}
+const defaults = {
+  queueMaxLength: 1_000_000,
+  maxOpenRuns: 1_000_000,
+  maxOpenRunsPerTenant: 250_000,
+  maxThreadsPerTenant: 1_000_000,
+  memoryMarkPercent: 90,
+  queueTtlMs: 604_800_000,
+  eventLogMax: 10_000,
+  eventLogTtlS: 120,
+  resultTtlS: 86_400,
+  idleMs: 5_000,
+  durability: 'any',
+} satisfies Partial<MillraceOptions>;
+
+/** The options of a client that have a default. */
+export type Settings = Required<Pick<MillraceOptions, keyof typeof defaults>>;
 
 /** What all tenants' clients of one process share: two connections, the queues, the subscriptions. */
 export class ClientCore {
@@ -87,19 +89,8 @@ export class ClientCore {
     this.artifactFolder = options.artifactFolder;
     this.keys = keysFor(prefix);
     this.cluster = isClusterUrl(options.redis);
-    this.settings = {
-      queueMaxLength: options.queueMaxLength ?? 1_000_000,
-      maxOpenRuns: options.maxOpenRuns ?? 1_000_000,
-      maxOpenRunsPerTenant: options.maxOpenRunsPerTenant ?? 250_000,
-      maxThreadsPerTenant: options.maxThreadsPerTenant ?? 1_000_000,
-      memoryMarkPercent: options.memoryMarkPercent ?? 90,
-      queueTtlMs: (options.queueTtlMs ?? 604_800_000) || undefined,
-      eventLogMax: options.eventLogMax ?? 10_000,
-      eventLogTtlS: options.eventLogTtlS ?? 120,
-      resultTtlS: options.resultTtlS ?? 86_400,
-      idleMs: options.idleMs ?? 5_000,
-      durability: options.durability ?? 'any',
-    };
+    const given = Object.keys(defaults).map((name) => [name, options[name as keyof Settings]]);
+    this.settings = { ...defaults, ...defined(Object.fromEntries(given) as Partial<Settings>) };
     this.onRun = (fact) => options.onRun?.(fact);
     this.onError = (error) => void (this.#closed || options.onError?.(error));
     this.#redis = connect(options.redis, 'command', this.onError);

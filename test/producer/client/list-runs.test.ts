@@ -42,15 +42,15 @@ test('runs are listed newest first', async () => {
 
 test('a list reads neither what runs were asked nor what they began with', async () => {
   const { mill, redis, keys } = await clientWorld();
-  const place = runKeySpace(redis, keys);
+  const space = runKeySpace(redis, keys);
   const metadata = { shop: 'north' };
   await mill.enqueue({ ...request, metadata, batch: 'b', executionId: 'e', thread: 't', deadlineMs: 60_000 });
   await mill.task({ adapter: 'tidy-up', input: { shelf: 7 } });
-  const above = newRun(runRequest.parse(request), { tenant: 'default' }, 'nonce');
+  const first = newRun(runRequest.parse(request), { tenant: 'default' }, 'nonce');
   const history = [{ role: 'user' as const, content: 'long ago' }];
-  const parent = lineage.parse({ runId: above.runId, depth: 2, ancestors: [{ much: 'said' }], history });
+  const parent = lineage.parse({ runId: first.runId, depth: 2, ancestors: [{ much: 'text' }], history });
   const asked = runRequest.parse({ ...request, metadata });
-  await createRuns([{ ...newRun(asked, { tenant: 'default' }, 'other'), parent }], 'default', place);
+  await createRuns([{ ...newRun(asked, { tenant: 'default' }, 'other'), parent }], 'default', space);
   const { runs } = await mill.list();
   expect(runs).toHaveLength(3);
   const alone = await Promise.all(runs.map(({ runId }) => mill.get(runId)));
@@ -59,7 +59,7 @@ test('a list reads neither what runs were asked nor what they began with', async
   expect((await mill.list()).runs).toEqual(alone);
 });
 
-test('a list shows runs of versions that kept all of it in one place', async () => {
+test('a list shows runs of versions that kept all of it in one hash', async () => {
   const { mill, redis, keys, newestFirst } = await withRuns(2);
   const { runs } = await mill.list();
   for (const runId of newestFirst) await redis.hdel(keys.run(runId), 'listedRequest', 'listedParent');

@@ -234,7 +234,7 @@ test('a reader that stops reading delays no other and gets everything when it go
   await endRun(run);
   await quick.ended;
   expect(quick.numbers).toEqual(upTo(8_002));
-  // 16 MB were written: had the server not waited, all that the socket does not hold would be in its memory.
+  // 16 MB were written: had the server not waited, all that the socket does not take would be in its memory.
   expect((await answering).writableLength).toBeLessThan(200_000);
   socket.resume();
   await new Promise((resolve) => socket.once('close', resolve));

@@ -45,12 +45,12 @@ test('a thread shows its lock owner, how many runs wait, and that the owner is s
       lastSeq: 5,
     },
   ]);
-  const held = await threads.acquire({ tenant, threadId: 't1', runId: 'run2', agentId: 'support', epoch: 1 });
-  const fence = held.kind === 'acquired' ? held.fence : 0;
-  const hold = { tenant, threadId: 't1', runId: 'run2', fence };
+  const acquired = await threads.acquire({ tenant, threadId: 't1', runId: 'run2', agentId: 'support', epoch: 1 });
+  const fence = acquired.kind === 'acquired' ? acquired.fence : 0;
+  const lock = { tenant, threadId: 't1', runId: 'run2', fence };
   const session = { provider: 'openai', model: 'm', sessionToken: 'resp_secret' };
-  await threads.append(hold, 'op', [], { session });
-  await threads.suspend(hold);
+  await threads.append(lock, 'op', [], { session });
+  await threads.suspend(lock);
   await threads.enter({ tenant, threadId: 't1', runId: 'run3', agentId: 'support' });
   const { body } = await world.send('GET', '/v1/threads/t1');
   expect(body).toMatchObject({ lockOwner: 'run2', suspendedBy: 'run2', waiting: 1, session: { provider: 'openai' } });

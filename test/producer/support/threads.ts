@@ -48,9 +48,9 @@ export async function lockThread(
   agentId = 'support',
 ): Promise<void> {
   const threads = workerThreads(world);
-  const held = await threads.acquire({ tenant, threadId, runId, agentId, epoch: 1 });
-  if (held.kind !== 'acquired') throw new Error(`run ${runId} does not have the lock of ${threadId}`);
-  await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
+  const acquired = await threads.acquire({ tenant, threadId, runId, agentId, epoch: 1 });
+  if (acquired.kind !== 'acquired') throw new Error(`run ${runId} does not have the lock of ${threadId}`);
+  await threads.append({ tenant, threadId, runId, fence: acquired.fence }, newNonce(), entries);
 }
 
 /** Gives the thread the title that a post-run job made. */

@@ -140,7 +140,7 @@ async function acceptIn(
 
 /** The setting is no part of the caller's request: the same request again is the same, also after a change of it. */
 function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
-  const { queueTtlMs = settings.queueTtlMs } = run.request;
+  const { queueTtlMs = settings.queueTtlMs || undefined } = run.request;
   return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
 }
 

@@ -1,9 +1,9 @@
 import type { RunRequestInput } from '../../../shared/contract/run.ts';
 
-/** What any run may have beside its program. */
+/** The fields that any run may have. */
 type Rest = Partial<Omit<RunRequestInput, 'fanOut' | 'evaluate' | 'taskRun'>>;
 
-/** A fan-out, and what any run may have. `agent` is whose budget and limits hold; default: the first child's. */
+/** A fan-out, and what any run may have. `agent` is whose budget and limits apply; default: the first child's. */
 export type FanOutRun = NonNullable<RunRequestInput['fanOut']> & Rest;
 
 export function fanOutRequestOf(given: FanOutRun): RunRequestInput {
@@ -22,7 +22,7 @@ export function fanOutRequestOf(given: FanOutRun): RunRequestInput {
   };
 }
 
-/** An evaluator-optimizer, and what any run may have. `agent` is whose budget and limits hold; default: the generator. */
+/** An evaluator-optimizer, and what any run may have. `agent` is whose budget and limits apply; default: the generator. */
 export type EvaluateRun = NonNullable<RunRequestInput['evaluate']> & Rest & { readonly input: string };
 
 export function evaluateRequestOf(given: EvaluateRun): RunRequestInput {
