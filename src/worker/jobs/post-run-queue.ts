@@ -4,7 +4,7 @@ import {
   postrunJob,
   type PostrunJob,
   postrunVersion,
-  type PostRunKind,
+  postRunKind,
   postrunQueueOf,
   quarantineQueue,
 } from '../../shared/contract/queues.ts';
@@ -38,11 +38,7 @@ export async function queuePostRunJobs(record: RunRecord, { queues, agents, embe
   const { thread: threadId, agent: agentId } = request;
   const definition = agents.get(agentId)?.definition;
   if (threadId === undefined || !definition || definition.sensitivity === 'secret') return;
-  const { title, embeddings } = definition.postRun;
-  const wanted: PostRunKind[] = [
-    ...(title ? ['title' as const] : []),
-    ...(embeddings && embeds ? ['embeddings' as const] : []),
-  ];
+  const wanted = postRunKind.options.filter((kind) => definition.postRun[kind] && (kind !== 'embeddings' || embeds));
   if (wanted.length === 0) return;
   const batch = request.batch ?? parent?.batch;
   const queue = own === quarantineQueue ? queueOf(request) : own;
