@@ -26,7 +26,7 @@ rateLimiterContract('Redis', () => redisRateLimiterWorld());
 const never = new AbortController().signal;
 const limiter = 'key:model';
 
-/** A rateLimiter whose connection the test can spoil. */
+/** A rate limiter whose connection the test can spoil. */
 async function rateLimiterAt(url: string, keys = keysFor(testPrefix())): Promise<RateLimiter & { lose(): void }> {
   const redis = connect(url, 'work', () => {});
   await whenReady(redis, 20_000);

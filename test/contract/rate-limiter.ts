@@ -95,7 +95,7 @@ async function orderOf(rateLimiter: RateLimiter, requests: readonly GrantRequest
   return order;
 }
 
-/** What every rateLimiter promises. */
+/** What every rate limiter promises. */
 export function rateLimiterContract(name: string, makeWorld: () => Promise<RateLimiterWorld>): void {
   describe(`${name} as a rateLimiter`, () => {
     test('without a known limit every call is granted', async () => {

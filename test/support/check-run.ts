@@ -9,7 +9,7 @@ import type { Execution } from './effect-recorder.ts';
 export interface Observed {
   readonly view: RunView;
   readonly events: readonly RunEvent[];
-  /** What the recordEffect saw of this run's tools. */
+  /** What the effect recorder saw of this run's tools. */
   readonly executions: readonly Execution[];
 }
 

@@ -31,7 +31,7 @@ export interface WorkerChild extends Child {
 export class Fleet {
   readonly redisUrl: string;
   readonly prefix: string;
-  /** Holds the recordEffect file and the gates of the fixture tools. */
+  /** Holds the file of the effect recorder and the gates of the fixture tools. */
   readonly folder = mkdtempSync(join(tmpdir(), 'millrace-fleet-'));
   readonly mill: Millrace;
   readonly #env: Record<string, string>;

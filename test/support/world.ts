@@ -77,7 +77,7 @@ export class World {
     });
   }
 
-  /** Resolves once the recordEffect has seen a tool of this run. */
+  /** Resolves once the effect recorder has seen a tool of this run. */
   async toolWorks({ runId }: { readonly runId: string }, times = 1): Promise<void> {
     const mine = () => this.fleet.executions.filter((execution) => execution.runId === runId);
     await until(`a tool of run ${runId} works`, () => mine().length >= times, 20_000);

@@ -158,7 +158,7 @@ export class AttemptGate {
 
 /**
  * What an attempt shows about the health of its model. Refusals of this very request show nothing. A 429 is the
- * rateLimiter's: it makes runs wait, where an open breaker would make them fail.
+ * rate limiter's: it makes runs wait, where an open breaker would make them fail.
  */
 function healthOf(error: LlmError | undefined, admission: Admission): 'success' | 'failure' | 'neutral' {
   switch (error?.kind) {

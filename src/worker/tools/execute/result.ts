@@ -68,7 +68,7 @@ export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: B
 type Origin = NonNullable<ToolOutput['origin']>;
 
 /** The text without what might be taken for an order, as far as its origin is not trusted. */
-export function cleaned(
+function cleaned(
   text: string,
   tool: Pick<Tool, 'inboundSanitization'>,
   { toolName, trust, inboundSanitization }: Pick<Origin, 'toolName' | 'trust' | 'inboundSanitization'>,

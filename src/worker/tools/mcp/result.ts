@@ -59,12 +59,9 @@ export function namedIn(results: readonly string[]): NamedResource[] {
   return results.flatMap((text) =>
     text.split('\n').flatMap((line): NamedResource[] => {
       if (!line.startsWith(noteStart) || !line.endsWith(noteEnd)) return [];
-      try {
-        const { server, handle }: Partial<NamedResource> = JSON.parse(line.slice(noteStart.length, -noteEnd.length));
-        return typeof server === 'string' && typeof handle === 'string' ? [{ server, handle }] : [];
-      } catch {
-        return [];
-      }
+      const note = jsonOr(line.slice(noteStart.length, -noteEnd.length));
+      const { server, handle } = isRecord(note) ? note : {};
+      return typeof server === 'string' && typeof handle === 'string' ? [{ server, handle }] : [];
     }),
   );
 }

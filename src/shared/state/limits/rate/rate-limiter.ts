@@ -8,7 +8,7 @@ export interface GrantRequest {
   readonly tenant: string;
   /** Of the tenant, where tenants share a limit; 1 unless configured. */
   readonly weight: number;
-  /** Tokens of the prompt, estimated, and the most that the answer may have. The rateLimiter learns what answers really have. */
+  /** Tokens of the prompt, estimated, and the most that the answer may have. The rate limiter learns what answers really have. */
   readonly promptTokens: number;
   readonly maxOutputTokens: number;
 }
