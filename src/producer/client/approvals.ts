@@ -1,4 +1,4 @@
-import { defined, pairsOf } from '../../shared/base/collections.ts';
+import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import {
   isAboutCall,

@@ -150,8 +150,7 @@ function streamingFetch(
   { maxBytes = defaultMaxBytes }: { readonly maxBytes?: number } = {},
 ): (url: string | URL, init?: RequestInit) => Promise<Response> {
   return async (given, init = {}) => {
-    const url = URL.parse(String(given));
-    if (!url) throw new EgressError('invalid_url', 'this is no URL');
+    const url = parsed(given);
     allow(url);
     const received = await ask(url, { ...(init as unknown as SentInit), redirect: 'manual', dispatcher });
     if (redirectTarget(received, url)) {

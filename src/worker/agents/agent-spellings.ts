@@ -92,39 +92,33 @@ export function canonicalAgent(given: Readonly<Record<string, unknown>>): Canoni
   };
 }
 
-function split(path: string): [string | undefined, string] {
+/** The object that has the field of this path, of two names at most, where there is one; and the field's own name. */
+function slotOf(source: Record<string, unknown>, path: string) {
   const dot = path.indexOf('.');
-  return dot === -1 ? [undefined, path] : [path.slice(0, dot), path.slice(dot + 1)];
-}
-
-function groupIn(source: Record<string, unknown>, group: string | undefined): Record<string, unknown> | undefined {
-  if (group === undefined) return source;
-  const found = source[group];
-  return isRecord(found) ? found : undefined;
+  const from = dot === -1 ? source : source[path.slice(0, dot)];
+  return { from: isRecord(from) ? from : undefined, name: path.slice(dot + 1) };
 }
 
 function take(source: Record<string, unknown>, path: string): unknown {
-  const [group, name] = split(path);
-  const from = groupIn(source, group);
+  const { from, name } = slotOf(source, path);
   const value = from?.[name];
   if (from) delete from[name];
   return value;
 }
 
 function has(source: Record<string, unknown>, path: string): boolean {
-  const [group, name] = split(path);
-  return groupIn(source, group)?.[name] !== undefined;
+  const { from, name } = slotOf(source, path);
+  return from?.[name] !== undefined;
 }
 
 /** False when what is there cannot hold the field: it is a problem by itself. */
 function put(source: Record<string, unknown>, path: string, value: unknown): boolean {
-  const [group, name] = split(path);
-  if (group !== undefined) {
+  const [group, name] = path.split('.') as [string, string | undefined];
+  if (name === undefined) source[group] = value;
+  else {
     const found = source[group] ?? {};
     if (!isRecord(found)) return false;
-    source[group] = { ...found };
+    source[group] = { ...found, [name]: value };
   }
-  const into = groupIn(source, group);
-  if (into) into[name] = value;
   return true;
 }
