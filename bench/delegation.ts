@@ -1,10 +1,7 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { Redis } from 'ioredis';
 import { Millrace, type RunRequestInput } from '../src/producer/index.ts';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../test/support/scratch-redis.ts';
 import { PlanProvider } from '../test/support/plan-provider.ts';
 import { planInput, type PlannedStep } from '../test/support/plan.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
@@ -62,11 +59,7 @@ const looks = Array.from({ length: 2 * depth }, () => call(toolName, { order: '7
 const looking: RunRequestInput = { agent: 'plain', input: planInput(...looks, answer) };
 
 async function main(): Promise<void> {
-  await using scratch = await startScratchRedis({
-    dir: mkdtempSync(join(tmpdir(), 'millrace-bench-')),
-    env: process.env,
-    root: join(import.meta.dirname, '..'),
-  });
+  await using scratch = await startScratchRedis();
   await using provider = await PlanProvider.start();
   const many = Array.from({ length: childCount }, () => alone);
   const rows = [['with / without', 'at once', 'ms', 'ms', 'ratio', 'commands', 'commands', 'KB', 'KB', 'worker MB']];

@@ -1,10 +1,10 @@
 import { fork } from 'node:child_process';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../test/support/scratch-redis.ts';
 import { bullDriver, millraceDriver, watchChannel, watchProgress, type Driver } from './drivers.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 import { deltas, pacedDelayMs } from './workload.ts';
@@ -27,15 +27,10 @@ interface Row {
 const quick = process.argv.includes('--quick');
 const jsonAt = process.argv.indexOf('--json');
 const resultFile = jsonAt > 0 ? (process.argv[jsonAt + 1] as string) : join(import.meta.dirname, 'results/latest.json');
-const root = join(import.meta.dirname, '..');
 const concurrency = 50;
 
 async function main(): Promise<void> {
-  await using scratch = await startScratchRedis({
-    dir: mkdtempSync(join(tmpdir(), 'millrace-bench-')),
-    env: process.env,
-    root,
-  });
+  await using scratch = await startScratchRedis();
   const provider = fork(fileURLToPath(new URL('./provider.ts', import.meta.url)));
   const port = await new Promise<number>((resolve) =>
     provider.once('message', (message) => resolve((message as { port: number }).port)),

@@ -1,9 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { systemClock } from '../src/shared/base/clock.ts';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../test/support/scratch-redis.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
 import { redisRateLimiter } from '../src/shared/state/limits/rate/polled-limiter.ts';
@@ -28,11 +25,7 @@ const small: readonly FleetLoad[] = Array.from({ length: 6 }, (_, i) => ({
 const flood: FleetLoad = { tenant: 'flood', runs: 140, callsPerRun: 3 };
 
 async function main(): Promise<void> {
-  await using redis = await startScratchRedis({
-    dir: mkdtempSync(join(tmpdir(), 'millrace-bench-')),
-    env: process.env,
-    root: join(import.meta.dirname, '..'),
-  });
+  await using redis = await startScratchRedis();
   const solo = await measure('small tenants alone', redis.url, small);
   const flooded = await measure('with one that floods', redis.url, [flood, ...small]);
   console.log(`p95 of the small tenants: ${(flooded / solo).toFixed(2)} times`);

@@ -1,11 +1,8 @@
 import { printTable, redisCounters } from './measure.ts';
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { Millrace } from '../src/producer/index.ts';
 import { systemClock } from '../src/shared/base/clock.ts';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../test/support/scratch-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ThreadRun } from '../src/shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
@@ -87,11 +84,7 @@ function provider() {
 }
 
 async function main(): Promise<void> {
-  await using scratch = await startScratchRedis({
-    dir: mkdtempSync(join(tmpdir(), 'millrace-bench-')),
-    env: process.env,
-    root: join(import.meta.dirname, '..'),
-  });
+  await using scratch = await startScratchRedis();
   const rows = [
     await measure(scratch.url, 'everything', {}),
     await measure(scratch.url, 'summaries', { compaction: {} }),

@@ -8,21 +8,19 @@ import {
   requestOf,
 } from './support/docs-page.ts';
 import { millrace } from './producer/cli/support/cli-process.ts';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import { Millrace } from '../src/producer/client/millrace.ts';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from './support/scratch-redis.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
 import { defineAgent, defineTool, type Agent, type RunState } from '../src/worker/index.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { suspendedRun } from './producer/support/suspended.ts';
 import { testPrefix, testRedis } from './support/redis.ts';
 
-const root = join(import.meta.dirname, '..');
 const page = docsPage('approvals.md');
 const runId = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
 
@@ -37,8 +35,7 @@ test('the agent and the tool on the page about approvals are ones that a worker 
 });
 
 test('the program on the page decides what waits', async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-scratch-'));
-  const server = await startScratchRedis({ dir, env: process.env, root });
+  const server = await startScratchRedis();
   onTestFinished(() => server.stop());
   const mill = new Millrace({ redis: server.url });
   onTestFinished(() => mill.close());

@@ -1,18 +1,16 @@
 import { docsPage, pageCommands, pageFolder, requestOf } from './support/docs-page.ts';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { ChatTurnHooks, Millrace } from '../src/producer/index.ts';
-import { startScratchRedis } from '../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from './support/scratch-redis.ts';
 import { defineAgent, startWorker } from '../src/worker/index.ts';
 import { createScriptedProvider, scripted } from '../src/worker/llm/backends/scripted.ts';
 import { readAll, shownText, typesOf, type Line } from './producer/chat/support.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks } from './support/markdown.ts';
 
-const root = join(import.meta.dirname, '..');
 const page = docsPage('chat.md');
 const text = 'It was sent.';
 
@@ -66,8 +64,7 @@ test('the requests of the page do what it says: a turn, the rest of it, and a ru
 });
 
 test('the program on the page follows a turn, and finds it again', async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-scratch-'));
-  const server = await startScratchRedis({ dir, env: process.env, root });
+  const server = await startScratchRedis();
   onTestFinished(() => server.stop());
   await answering(server.url, 'mr');
   vi.stubEnv('REDIS_URL', server.url);

@@ -1,7 +1,4 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { freePort, startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { freePort, startScratchRedis } from '../support/scratch-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
 
@@ -15,9 +12,7 @@ export async function startOneNodeCluster(): Promise<{ readonly url: string; sto
     '--cluster-announce-ip',
     '127.0.0.1',
   ];
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-cluster-'));
-  const root = join(import.meta.dirname, '../..');
-  const server = await startScratchRedis({ dir, env: process.env, root, extraArgs: bus });
+  const server = await startScratchRedis({ extraArgs: bus });
   const node = connect(server.url, 'command', () => {});
   await whenReady(node, 20_000);
   await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');

@@ -1,9 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../support/scratch-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import type { RateLimiter } from '../../src/shared/state/limits/rate/rate-limiter.ts';
@@ -190,11 +187,7 @@ describe('Redis', () => {
   });
 
   test('a full memory refuses a call of the rateLimiter as a whole', async () => {
-    const server = await startScratchRedis({
-      dir: mkdtempSync(join(tmpdir(), 'millrace-rateLimiter-')),
-      env: process.env,
-      root: join(import.meta.dirname, '../..'),
-    });
+    const server = await startScratchRedis();
     onTestFinished(() => server.stop());
     const world = await redisRateLimiterWorld(server.url);
     const rateLimiter = await world.rateLimiter();

@@ -1,8 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { freePort, startScratchRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import type { DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { freePort, startScratchRedis } from '../support/scratch-redis.ts';
 import { parseEvent } from '../../src/shared/contract/event.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
@@ -23,8 +21,7 @@ beforeAll(async () => {
     '--cluster-announce-ip',
     '127.0.0.1',
   ];
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-cluster-'));
-  server = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..'), extraArgs: bus });
+  server = await startScratchRedis({ extraArgs: bus });
   const node = connect(server.url, 'command', () => {});
   await whenReady(node, 20_000);
   await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');

@@ -13,7 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { findRedisServer, startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { findRedisServer, startDevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from '../support/scratch-redis.ts';
 
 const root = join(import.meta.dirname, '../..');
 const server = findRedisServer(process.env, root);
@@ -154,7 +155,12 @@ test('on Debian the packages are unpacked into .cache, and what is there is the 
 
   const env = { PATH: world.bin };
   expect(findRedisServer(env, world.project)?.bin).toBe(join(world.project, '.cache/redis/usr/bin/redis-server'));
-  await using redis = await startScratchRedis({ dir: join(world.project, 'data'), env, root: world.project });
+  await using redis = await startDevRedis({
+    dir: join(world.project, 'data'),
+    env,
+    root: world.project,
+    port: await freePort(),
+  });
   expect(redis.pid).toBeGreaterThan(0);
 });
 

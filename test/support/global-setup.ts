@@ -1,8 +1,5 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startScratchRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from './scratch-redis.ts';
 import { buildEntries } from './entries.ts';
 
 declare module 'vitest' {
@@ -19,9 +16,8 @@ export default async function setup(project: TestProject) {
   if (Number(process.versions.node.split('.')[0]) < 24)
     throw new Error('run the tests with `npm test`: they need Node 24');
   project.provide('seed', Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31)));
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-test-'));
   project.provide('entries', await buildEntries());
-  const redis = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..') });
+  const redis = await startScratchRedis();
   project.provide('redisUrl', redis.url);
   return () => redis.stop();
 }

@@ -1,10 +1,9 @@
+import { freePort, root } from './scratch-redis.ts';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { startDevRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
-
-const root = join(import.meta.dirname, '../..');
 
 /**
  * A Redis with AOF that belongs to one test and may be killed and started again on the same port and data. It never syncs: while
@@ -38,14 +37,14 @@ export class OwnRedis {
   }
 
   async start(): Promise<void> {
+    this.#port ??= await freePort();
     this.#server = await startDevRedis({
       dir: this.dir,
       env: process.env,
       root,
-      ...(this.#port !== undefined && { port: this.#port }),
+      port: this.#port,
       extraArgs: ['--appendfsync', 'no', ...(this.#password === undefined ? [] : ['--requirepass', this.#password])],
     });
-    this.#port = this.#server.port;
   }
 
   /** `kill -9`: what is not in the append-only file by then is lost. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { goTool } from '../../scripts/go-tool.ts';
-import { freePort } from '../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from './scratch-redis.ts';
 import { until } from './redis.ts';
 
 const tool = await goTool('gofakes3', 'github.com/johannesboyne/gofakes3/cmd/gofakes3@v1.2.0', process.env);

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { freePort, startDevRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { startDevRedis, type DevRedis } from '../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from './scratch-redis.ts';
 import { connect, whenReady, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { until } from './redis.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { devState, type DevState } from '../../../src/producer/cli/stack/dev-state.ts';
-import { freePort } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from '../../support/scratch-redis.ts';
 import { childEnv } from '../../support/child-env.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
 import { bin, CliProcess, millrace, millraceProcess, root } from './support/cli-process.ts';

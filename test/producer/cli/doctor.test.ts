@@ -1,13 +1,12 @@
 import { createServer } from 'node:http';
-import { mkdtempSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/checks.ts';
 import { checkProvider } from '../../../src/producer/cli/doctor.ts';
 import type { Diagnosis } from '../../../src/producer/client/diagnose.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
-import { freePort, startScratchRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { freePort, startScratchRedis } from '../../support/scratch-redis.ts';
 import { firstCells } from '../../support/markdown.ts';
 import { clientWorld } from './options/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';
@@ -210,13 +209,7 @@ test('doctor exits 0 with a line for everything, also as JSON', async () => {
 });
 
 test('doctor exits 1 when Redis may lose runs', async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-doctor-'));
-  const redis = await startScratchRedis({
-    dir,
-    env: process.env,
-    root,
-    extraArgs: ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'],
-  });
+  const redis = await startScratchRedis({ extraArgs: ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'] });
   onTestFinished(() => redis.stop());
   const { code, stdout } = await millrace(['doctor'], { env: { REDIS_URL: redis.url } });
   expect(code).toBe(1);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { freePort } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from '../../support/scratch-redis.ts';
 import { millrace, millraceProcess } from './support/cli-process.ts';
 
 const commands = [

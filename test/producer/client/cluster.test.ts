@@ -1,9 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
-import { startScratchRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../../support/scratch-redis.ts';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { bullPrefix, keysFor } from '../../../src/shared/state/keys.ts';
 import { until } from '../../support/redis.ts';
@@ -13,9 +10,6 @@ import { suspendedRun } from '../support/suspended.ts';
 /** A Cluster of one node: every rule about slots and sharded channels holds there as well. */
 async function clusterWorld(): Promise<ClientWorld> {
   const server = await startScratchRedis({
-    dir: mkdtempSync(join(tmpdir(), 'millrace-cluster-')),
-    env: process.env,
-    root: join(import.meta.dirname, '../../..'),
     extraArgs: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'],
   });
   onTestFinished(() => server.stop());

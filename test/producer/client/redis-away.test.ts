@@ -1,5 +1,5 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
-import { freePort } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { freePort } from '../../support/scratch-redis.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';

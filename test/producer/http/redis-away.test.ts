@@ -1,8 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { freePort, startScratchRedis, type DevRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
+import type { DevRedis } from '../../../src/producer/cli/stack/dev-redis.ts';
+import { freePort, startScratchRedis } from '../../support/scratch-redis.ts';
 import { until } from '../../support/redis.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
@@ -62,8 +60,7 @@ test('a Redis that goes away is answered with 503 on every route, and its return
 });
 
 async function scratchRedis(port: number): Promise<DevRedis> {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-away-'));
-  const redis = await startScratchRedis({ dir, port, env: process.env, root: join(import.meta.dirname, '../../..') });
+  const redis = await startScratchRedis({ port });
   onTestFinished(() => redis.stop());
   return redis;
 }

@@ -1,7 +1,7 @@
+import { freePort, root } from '../../support/scratch-redis.ts';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -10,21 +10,10 @@ import { findRedisServer } from '../../../src/producer/cli/stack/dev-redis.ts';
 import { parseRedisUrl } from '../../../src/shared/base/redis-address.ts';
 import { connect, redisSecrets, whenReady } from '../../../src/shared/state/connect.ts';
 
-const root = join(import.meta.dirname, '../../..');
-
 function folder(): string {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-tls-'));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** A certificate for the loopback, signed by itself. */

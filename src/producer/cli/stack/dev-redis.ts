@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { existsSync, mkdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { RunError } from '../../../shared/base/errors.ts';
 
@@ -18,8 +17,7 @@ export interface DevRedis extends AsyncDisposable {
 export interface DevRedisOptions {
   /** Folder of the append-only file; created when missing. */
   readonly dir: string;
-  /** A free one when absent. */
-  readonly port?: number;
+  readonly port: number;
   readonly extraArgs?: readonly string[];
   /** Environment to search for a server: `PATH`, and `REDIS_SERVER_BIN` first. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -47,7 +45,7 @@ export function findRedisServer(
   return { bin: unpacked, libraryPath: libraries.filter((path) => existsSync(path)).join(delimiter) };
 }
 
-/** Starts a server with AOF on and `noeviction`, on a free port of the loopback. Rejects when it is not up in 10 s. */
+/** Starts a server with AOF on and `noeviction`, on the loopback. Rejects when it is not up in 10 s. */
 export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis> {
   const server = findRedisServer(options.env, options.root);
   if (!server) {
@@ -57,10 +55,9 @@ export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis>
     );
   }
   mkdirSync(options.dir, { recursive: true });
-  const port = options.port ?? (await freePort());
   const args = [
     '--port',
-    String(port),
+    String(options.port),
     '--bind',
     '127.0.0.1',
     '--dir',
@@ -89,23 +86,13 @@ export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis>
   });
   const stop = (signal: NodeJS.Signals = 'SIGTERM') => endChild(child, signal);
   return {
-    url: `redis://127.0.0.1:${port}`,
-    port,
+    url: `redis://127.0.0.1:${options.port}`,
+    port: options.port,
     pid: child.pid as number,
     ended,
     stop,
     [Symbol.asyncDispose]: () => stop(),
   };
-}
-
-/** Like {@link startDevRedis} in a folder that is removed afterwards: for tests and benchmarks. */
-export async function startScratchRedis(options: DevRedisOptions): Promise<DevRedis> {
-  const redis = await startDevRedis(options);
-  const stop = async (signal?: NodeJS.Signals) => {
-    await redis.stop(signal);
-    rmSync(options.dir, { recursive: true, force: true });
-  };
-  return { ...redis, stop, [Symbol.asyncDispose]: () => stop() };
 }
 
 /**
@@ -160,14 +147,4 @@ async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<vo
   const force = setTimeout(() => child.kill('SIGKILL'), 5_000);
   await ended;
   clearTimeout(force);
-}
-
-/** A TCP port on which no process listens right now. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new RunError('internal', 'no free port');
-  return address.port;
 }

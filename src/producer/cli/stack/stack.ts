@@ -1,8 +1,7 @@
-import { defined } from '../../../shared/base/collections.ts';
 import { startDevRedis } from './dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';
-import { Supervised, type StackPart } from './supervise.ts';
+import { Supervised } from './supervise.ts';
 import { createServer } from 'node:net';
 import { RunError } from '../../../shared/base/errors.ts';
 
@@ -81,16 +80,11 @@ async function startRedis(
   { redisDir, say }: StackOptions,
   keep: (part: Supervised) => Supervised,
 ): Promise<string> {
-  let url = '';
-  let port: number | undefined;
   // The same port each time, so that connected clients find it again.
-  const start = async (): Promise<StackPart> => {
-    const redis = await startDevRedis(defined({ dir: redisDir, env: cli.env, root: cli.root, port }));
-    ({ url, port } = redis);
-    return redis;
-  };
+  const port = await nextFreePort('127.0.0.1', 0);
+  const start = () => startDevRedis({ dir: redisDir, env: cli.env, root: cli.root, port });
   keep(await Supervised.start('redis', start, say));
-  return url;
+  return `redis://127.0.0.1:${port}`;
 }
 
 async function distinctPorts(host: string, first: number, count: number): Promise<number[]> {

@@ -1,8 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startScratchRedis, type DevRedis } from '../../../../src/producer/cli/stack/dev-redis.ts';
+import type { DevRedis } from '../../../../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../../../support/scratch-redis.ts';
 import { redisArtifactsWorld } from '../../../contract/artifacts-redis-world.ts';
 import { redisProgressWorld } from '../../../contract/progress-redis-world.ts';
 import { draft } from '../../../contract/progress-notes.ts';
@@ -12,8 +10,7 @@ import { testRedis } from '../../../support/redis.ts';
 let server: DevRedis;
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-scratch-'));
-  server = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../../../..') });
+  server = await startScratchRedis();
 });
 
 afterEach(async () => {

@@ -1,8 +1,6 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startScratchRedis, type DevRedis } from '../../../../../src/producer/cli/stack/dev-redis.ts';
+import type { DevRedis } from '../../../../../src/producer/cli/stack/dev-redis.ts';
+import { startScratchRedis } from '../../../../support/scratch-redis.ts';
 import { redisError } from '../../../../../src/shared/state/errors.ts';
 import { ask, says } from '../../../../contract/decisions.ts';
 import { aCommit } from '../../../../contract/run-fixtures.ts';
@@ -16,8 +14,7 @@ type World = Awaited<ReturnType<typeof redisWaitsWorld>>;
 let server: DevRedis;
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'millrace-scratch-'));
-  server = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../../../../..') });
+  server = await startScratchRedis();
 });
 
 afterEach(async () => {
