@@ -57,7 +57,10 @@ export async function acceptRuns(
     const refusal = unavailable;
     const chunk = inputs.slice(start, start + chunkSize);
     // Once Redis has failed, the rest is refused at once: finding out again for each chunk would take minutes.
-    if (refusal) return void (chunks[start / chunkSize] = chunk.map(() => refusal));
+    if (refusal) {
+      chunks[start / chunkSize] = chunk.map(() => refusal);
+      return;
+    }
     const requests = await Promise.all(
       chunk.map((input) => orRefusal(async () => await withModel(parseFor(caller, input), core))),
     );
