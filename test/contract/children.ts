@@ -133,7 +133,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
     test.each([
       ['failed', true],
       ['completed', false],
-    ] as const)('a parent that has %s is notified of the end of a child later: %s', async (status, hears) => {
+    ] as const)('a parent that has %s is notified of the end of a child later: %s', async (status, notified) => {
       const world = await makeWorld();
       const { runId, children } = await waiting(world, 1);
       const id = children[0]?.runId ?? '';
@@ -143,7 +143,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, status } });
       await end(world, id, { costMicrocents: 7 });
       await world.children.ended(id);
-      expect(await world.waits.hasDecisions(runId)).toBe(hears);
+      expect(await world.waits.hasDecisions(runId)).toBe(notified);
       expect(await world.runs.load(runId)).toMatchObject({ costMicrocents: 7 });
     });
 

@@ -34,7 +34,7 @@ test('a repeat is the same message, also when it was taken meanwhile', async () 
 });
 
 test.each([{ endedAt: at }, { cancel: '{}' }])(
-  'a run that is over or about to be hears nothing: %j',
+  'a run that has ended, or is about to, gets no message: %j',
   async (changes) => {
     const world = await redisWorld();
     const runId = await seeded(world, { status: 'running', epoch: 1, ...changes });

@@ -65,9 +65,9 @@ export function threadsEvents(makeWorld: MakeThreadsWorld): void {
     await emitAll(world, 'gone');
     await acquire(world, 'b');
     expect(await world.threads.events(ref, { limit: 1 })).toEqual({ events: [], more: false });
-    await emitAll(world, 'anew');
+    await emitAll(world, 'again');
     expect((await world.threads.events(ref, { limit: 1 })).events).toMatchObject([
-      { sequenceNumber: 1, title: 'anew' },
+      { sequenceNumber: 1, title: 'again' },
     ]);
   });
 

@@ -16,7 +16,7 @@ const temporary: ReadonlySet<string> = new Set([
 
 /**
  * The error of a Redis command as a RunError with the original as cause: `queue_unavailable` when Redis cannot be
- * reached or refuses for now, `internal` for an answer that says we asked for nonsense. When a reply was lost or timed
+ * reached or refuses for now, `internal` for an answer that refuses the command itself. When a reply was lost or timed
  * out it is unknown whether the command took effect.
  */
 export function redisError(thrown: unknown, doing: string): RunError {
@@ -45,7 +45,7 @@ export function refusal(answer: string, doing: string, cause?: unknown): RunErro
   return new RunError('internal', `Redis answered ${word}: ${doing}`, { cause: original });
 }
 
-/** What the user in `REDIS_URL` lacks, as an answer of Redis says it: it names the command or what was entered, no values. */
+/** The right that the user in `REDIS_URL` lacks, from an answer of Redis. Names the command, no values. */
 export function rightsProblem(answer: string): string {
   if (!answer.startsWith('NOPERM')) return 'Redis refuses the user or password of REDIS_URL';
   const command = /'([a-z|_-]{1,64})' command/i.exec(answer)?.[1];

@@ -124,7 +124,7 @@ interface Subject {
   readonly parent?: Lineage | undefined;
 }
 
-/** An event as scripts take it: one letter that says where it goes, then its JSON without version and number. */
+/** An event as scripts take it: a letter for where it goes, then its JSON without version and number. */
 export function scriptEvent(event: OutgoingEvent): string {
   return flagged(event);
 }
@@ -138,7 +138,7 @@ function flagged(event: { readonly type: EventBody['type'] }): string {
   return (isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N') + jsonText(event);
 }
 
-/** What every event of a run says about the run. */
+/** The fields that every event of a run has. */
 export function stampOf({ runId, request, parent }: Subject) {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
   return defined({

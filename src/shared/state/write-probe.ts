@@ -77,7 +77,7 @@ const away: WriteProblem = {
 
 function problemOf(outcomes: readonly (Error | undefined)[]): WriteProblem | undefined {
   const failures = outcomes.filter((outcome) => outcome !== undefined);
-  // An answer says more than silence.
+  // An answer is a better reason than none.
   const failure = failures.find((error) => remedyOf(error) !== undefined) ?? failures[0];
   if (!failure) return undefined;
   const remedy = remedyOf(failure);

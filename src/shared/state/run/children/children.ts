@@ -88,7 +88,7 @@ function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'ended
   return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 
-/** A degraded end is what the agent says instead of an answer. */
+/** The text of a degraded run stands for its answer. */
 export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
   return status === 'completed' || status === 'degraded';
 }
@@ -305,8 +305,7 @@ export interface Children {
   /** Notifies the parent of how this run has ended, which may end its wait. Again changes nothing. */
   ended(runId: string): Promise<void>;
   /**
-   * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. `stamp` is what each of its
-   * events says. False: it has ended and takes no more.
+   * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. X   * events says. False: it has ended and takes no more.
    */
   relay(
     stamp: Readonly<Record<string, unknown>>,

@@ -1,4 +1,4 @@
---[[ Fragment of decide.lua: what one person says about one pending call.
+--[[ Fragment of decide.lua: the vote of one person about one pending call.
 vote(id, item, verdict, fingerprint, vote JSON, decision JSON, resumes, changes) answers what is known about the call from
 now on, or nothing for a repeat; a reason and a detail when it is refused. What is to be written is added to
 `changes`, as fields and values. Needs end-wait. ]]

@@ -1,7 +1,7 @@
 --[[ Shared fragment: what a run waits for. Needs stored-json.
 waitingFor(pending) returns an item for each element of the list in its record: `text`, and those of its fields that scripts
-read, each of the type that it must have or absent. A damaged element must not block the run: what its beginning says of it
-stays, or it is left out.
+read, each of the type that it must have or absent. A damaged element must not block the run: the fields at its
+beginning stay, or it is left out.
 textsOf(items) returns the list as JSON.
 people: kinds of items that a person decides about, call by call. ]]
 -- The texts of the elements of a JSON array without white space around them, as far as it is one. Decoding and encoding them
@@ -36,7 +36,7 @@ local people = { approval = true, user_input = true, unknown_outcome = true }
 local itemFields = { kind = 'string', id = 'string', toolName = 'string', requestedAt = 'string', expiresAt = 'string',
   mode = 'string', approvers = 'number' }
 
--- What is written last is the likeliest to be damaged, and what says least about the item.
+-- The end of the text is the likeliest to be damaged, and the least important.
 local function remainder(text)
   local kind, id = string.match(text, '^{"kind":"([%l_]+)","id":"([^"\\]+)"')
   if not kind then return nil end
