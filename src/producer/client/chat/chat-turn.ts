@@ -12,7 +12,9 @@ import { stoppable } from '../stop.ts';
 import { zeroUsage } from '../../../shared/contract/money.ts';
 
 /** What a turn asks of its client. */
-interface TurnOperations extends TurnReads {
+interface TurnReads {
+  events(runId: string, options: EventsOptions): AsyncIterable<RunEvent>;
+  get(runId: string): Promise<RunView>;
   result(runId: string, options?: ResultOptions): Promise<RunOutcomeView>;
 }
 
@@ -26,10 +28,10 @@ export class ChatTurn {
   /** Its run had even ended. */
   readonly replayed: boolean;
   readonly #turn: OpenTurn;
-  readonly #operations: TurnOperations;
+  readonly #reads: TurnReads;
 
-  constructor(operations: TurnOperations, turn: OpenTurn) {
-    this.#operations = operations;
+  constructor(reads: TurnReads, turn: OpenTurn) {
+    this.#reads = reads;
     this.#turn = turn;
     this.runId = turn.runId;
     this.executionId = turn.executionId;
@@ -44,12 +46,12 @@ export class ChatTurn {
    * the run goes on.
    */
   events(options: ChatLinesOptions = {}): AsyncIterableIterator<ChatLine> {
-    return chatLines(this.#turn, options, this.#operations);
+    return chatLines(this.#turn, options, this.#reads);
   }
 
   /** The text of the answer, once there is one. Throws the error that the run ended with, and `cancelled`. */
   async text(options: Omit<ResultOptions, 'waitMs'> = {}): Promise<string> {
-    const { status, text, error } = await this.#operations.result(this.runId, options);
+    const { status, text, error } = await this.#reads.result(this.runId, options);
     if (error) throw failure(error);
     if (status === 'cancelled') throw new RunError('cancelled', 'the turn was cancelled');
     return text;
@@ -83,12 +85,6 @@ export const chatLine = z.object({
 });
 export type ChatLine = Readonly<z.infer<typeof chatLine>>;
 
-/** What the lines of a turn are read with. */
-export interface TurnReads {
-  events(runId: string, options: EventsOptions): AsyncIterable<RunEvent>;
-  get(runId: string): Promise<RunView>;
-}
-
 export interface ChatLinesOptions {
   /** The `seq` of the last line that the caller has; 0 or absent is the beginning. */
   readonly after?: number;
@@ -101,7 +97,7 @@ export interface ChatLinesOptions {
  * `session.run.failed`. It begins with `session.run.started`; resumed, it goes on without one. Where it cannot go on,
  * because the events are gone or belong to another run, the stored result is replayed from `session.run.started` on.
  */
-export function chatLines(
+function chatLines(
   turn: OpenTurn,
   { after = 0, signal }: ChatLinesOptions,
   reads: TurnReads,
