@@ -81,9 +81,8 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
   await using opening = new AsyncDisposableStack();
   const redis = await openRedis(config, log, opening);
   const writes = new WriteProbe(redis.space.redis, redis.space.keys);
-  const queues = opening.use(
-    new RunQueues(redis.queueing, redis.bullPrefix, (err) => log.debug({ err }, 'queue connection error')),
-  );
+  const onQueueError = (err: Error) => log.debug({ err }, 'queue connection error');
+  const queues = opening.use(new RunQueues(redis.queueing, redis.bullPrefix, onQueueError));
   const metrics: WorkerMetrics = new WorkerMetrics({
     active: () => consumer.active,
     concurrency: config.WORKER_CONCURRENCY,

@@ -71,33 +71,25 @@ async function applied(
   capabilities: TemplateCapabilities,
   signal: AbortSignal,
 ): Promise<unknown> {
-  switch (name) {
-    case 'default':
-      return value === undefined || value === null ? (args[0] ?? '') : value;
-    case 'json':
-      return value === undefined ? undefined : jsonText(value, null, Number(args[0] ?? 0));
-    case 'join':
-      return value === undefined
-        ? undefined
-        : listOf(value, part)
-            .map(textOf)
-            .join(String(args[0] ?? ', '));
-    case 'trim':
-      return value === undefined ? undefined : textOf(value).trim();
-    case 'upper':
-      return value === undefined ? undefined : textOf(value).toUpperCase();
-    case 'lower':
-      return value === undefined ? undefined : textOf(value).toLowerCase();
-    case 'read_file': {
-      if (value === undefined) return undefined;
-      if (typeof value !== 'string') throw new RunError('validation', `${part.source}: read_file needs a path`);
-      if (!capabilities.readFile) throw unavailable(part);
-      return await capabilities.readFile(value, signal);
-    }
-    default:
-      throw new RunError('validation', `${part.source}: there is no filter ${name}`);
+  if (name === 'default') return value ?? args[0] ?? '';
+  if (name === 'read_file') {
+    if (value === undefined) return undefined;
+    if (typeof value !== 'string') throw new RunError('validation', `${part.source}: read_file needs a path`);
+    if (!capabilities.readFile) throw unavailable(part);
+    return await capabilities.readFile(value, signal);
   }
+  const filter = Object.hasOwn(filters, name) ? filters[name] : undefined;
+  if (!filter) throw new RunError('validation', `${part.source}: there is no filter ${name}`);
+  return value === undefined ? undefined : filter(value, args[0], part);
 }
+
+const filters: Readonly<Record<string, (value: unknown, arg: Literal | undefined, part: ValuePart) => unknown>> = {
+  json: (value, indent = 0) => jsonText(value, null, Number(indent)),
+  join: (value, between = ', ', part) => listOf(value, part).map(textOf).join(String(between)),
+  trim: (value) => textOf(value).trim(),
+  upper: (value) => textOf(value).toUpperCase(),
+  lower: (value) => textOf(value).toLowerCase(),
+};
 
 function listOf(value: unknown, part: ValuePart): readonly unknown[] {
   if (Array.isArray(value)) return value;
