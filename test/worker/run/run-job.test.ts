@@ -1,66 +1,31 @@
 import type { Artifacts } from '../../../src/shared/state/results/artifacts.ts';
 import type { ClaimRequest } from '../../../src/shared/state/run/claim.ts';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import type { EventBody } from '../../../src/shared/contract/event.ts';
-import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
-import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
-import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
-import { CancelWatch } from '../../../src/worker/run/signals.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import { runJob } from '../../../src/worker/run/run-job.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
-import { aRecord } from '../../contract/run-fixtures.ts';
 import { makeJobs } from './job-world.ts';
 
 function makeWorld() {
-  const observed: { event: EventBody; queueWaitMs: number | undefined }[] = [];
-  const ports = createInMemoryPorts({ observe: (event, { queueWaitMs }) => observed.push({ event, queueWaitMs }) });
-  const agent = loadedFrom(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }));
-  const providers = singleProvider(createScriptedProvider(scripted.text('It was sent.')));
-  const deps = {
-    ports,
-    agents: new Map([['support', agent]]),
-    flushTimer: new FlushTimer(5),
-    cancels: new CancelWatch(ports),
-    limitCaps: { maxSteps: 10 },
-    stopping: () => false,
-    maxInlineWaitMs: 1_000,
-    tenants: tenantsOf({}),
-    wake: () => {},
-    tools: { log: silentLog },
-    ...modelsOf(providers, { price: createPriceLookup() }),
-  };
-  const record = aRecord();
-  ports.create(record);
-  const { runId } = record;
-  const deliver = (jobTry = 1) =>
-    runJob(
-      { v: 1, kind: 'agent.turn', runId, segment: 0 },
-      {
-        jobTry,
-        queue: 'runs',
-        worker: 'w',
-        crashLimit: 9,
-        blameLimit: 9,
-        activity: 'idle',
-      },
-      deps,
-      new AbortController().signal,
-    );
-  return { observed, ports, runId, deliver };
+  const provider = createScriptedProvider(scripted.text('It was sent.'));
+  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), provider);
+  const observe = vi.spyOn(jobs.ports, 'observe');
+  const runId = jobs.submit({ input: 'Where is order 7?' });
+  jobs.clock.advance(5);
+  const deliver = async (jobTry?: number) => await jobs.deliver(runId, jobTry);
+  return { observe, ports: jobs.ports, runId, deliver };
 }
 
 test('a run starts, answers and ends, and its start has how long it waited', async () => {
-  const { observed, ports, runId, deliver } = makeWorld();
+  const { observe, ports, runId, deliver } = makeWorld();
   expect(await deliver()).toEqual({ kind: 'ended', status: 'completed' });
-  const started = observed.find(({ event }) => event.type === 'run.started');
-  expect(started?.queueWaitMs).toBeGreaterThan(0);
+  expect(observe).toHaveBeenCalledWith(
+    expect.objectContaining({ type: 'run.started' }),
+    expect.objectContaining({ queueWaitMs: 5 }),
+  );
   expect(await ports.runs.load(runId)).toMatchObject({
     status: 'completed',
     steps: 1,
@@ -78,7 +43,7 @@ test('a second delivery of a run that has ended does nothing', async () => {
 });
 
 test('a run that another worker left is recovered, and the unfinished step begins anew', async () => {
-  const { observed, ports, runId, deliver } = makeWorld();
+  const { observe, ports, runId, deliver } = makeWorld();
   const event = { runId, timestamp: new Date().toISOString(), type: 'agent.start' } as const;
   const claim: ClaimRequest = {
     runId,
@@ -93,7 +58,8 @@ test('a run that another worker left is recovered, and the unfinished step begin
   };
   await ports.runs.claim(claim, [event], [event]);
   expect(await deliver(2)).toEqual({ kind: 'ended', status: 'completed' });
-  expect(observed.map(({ event: { type } }) => type)).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));
+  const types = observe.mock.calls.map(([{ type }]) => type);
+  expect(types).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));
   expect(ports.events(runId)).toContainEqual(
     expect.objectContaining({ type: 'run.recovered', previousWorker: 'dead' }),
   );

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
-import { RunSignals } from '../../../src/worker/run/signals.ts';
+import { RunSignals, CancelWatch } from '../../../src/worker/run/signals.ts';
+import type { CancelRequest } from '../../../src/shared/contract/control.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import type { Ports } from '../../../src/worker/run/ports.ts';
+import { until } from '../../support/redis.ts';
 
 const request = { drain: false, onPendingApprovals: 'deny' } as const;
 
@@ -43,4 +47,35 @@ test('a wall-clock limit that has passed aborts at once and names the limit', ()
   signals.limitWallTime(1_000, 1_500);
   expect(signals.signal.reason).toMatchObject({ code: 'run_timeout' });
   expect(signals.wallTimeMs).toBe(1_000);
+});
+
+const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
+
+function makeWorld(flags: Map<string, CancelRequest>) {
+  let publish: (runId: string, request: CancelRequest) => void = () => {};
+  const ports = {
+    log: silentLog,
+    control: { onCancel: (listener: typeof publish) => ((publish = listener), { [Symbol.dispose]() {} }) },
+    runs: { pendingCancels: async () => flags },
+  };
+  return { watch: new CancelWatch(ports as unknown as Ports), publish: (runId: string) => publish(runId, cancel) };
+}
+
+test('a cancel over the channel reaches only the run that it names', () => {
+  const { watch, publish } = makeWorld(new Map());
+  using _ = watch;
+  const received: string[] = [];
+  watch.watch('a', () => received.push('a'));
+  watch.watch('b', () => received.push('b'));
+  publish('b');
+  expect(received).toEqual(['b']);
+});
+
+test('a flag is found although the channel stays silent', async () => {
+  const { watch } = makeWorld(new Map([['a', cancel]]));
+  using _ = watch;
+  let received = 0;
+  watch.watch('a', () => (received += 1));
+  await until('the poll', () => received > 0);
+  expect(received).toBe(1);
 });
