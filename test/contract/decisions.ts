@@ -42,7 +42,7 @@ async function suspend(world: DecisionsWorld, runId: string, segment: number, pe
 }
 
 /** One person's decision, as the producer hands it on. */
-export function says(by: string | undefined, input: DecisionInput, atMs = Date.now()): Decide {
+export function decisionBy(by: string | undefined, input: DecisionInput, atMs = Date.now()): Decide {
   const request = decisionRequest.parse(input);
   const time = new Date(atMs).toISOString();
   const verdicts = callVerdicts(request, by, time);
@@ -80,7 +80,10 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('a granted call ends the wait, and the journal has the decision with who made it', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
-      const outcome = await world.decide(runId, says('kim', grant('c1', { amount: 5, to: [], nested: { none: [] } })));
+      const outcome = await world.decide(
+        runId,
+        decisionBy('kim', grant('c1', { amount: 5, to: [], nested: { none: [] } })),
+      );
       expect(outcome).toEqual({ kind: 'resumed', resumed: { queue: 'runs', segment: 1, kind: 'agent.turn' } });
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [], resumes: 1 });
       expect((await types(world, runId)).at(-1)).toBe('run.resumed');
@@ -95,7 +98,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('a denial and an answer end the wait as well', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'), ask('q1', { kind: 'user_input', reason: 'Which one?' }));
-      await world.decide(runId, says(undefined, { ...deny('c1'), ...answer('q1', 'the blue "one" \\ [1]') }));
+      await world.decide(runId, decisionBy(undefined, { ...deny('c1'), ...answer('q1', 'the blue "one" \\ [1]') }));
       expect((await journalled(world, runId, 1)).decisions).toEqual([
         [
           { kind: 'approval', id: 'c1', granted: false, reason: 'no', by: [], at: expect.any(String) },
@@ -109,16 +112,16 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const odd = ask('a,]"}\\', { args: { text: 'tricky: ]}],"\\', list: [[], {}], deep: { a: [1, { b: [] }] } } });
       const rest = [odd, ask('c3', { kind: 'unknown_outcome', reason: 'quote " and \\ and ] end' })];
       const runId = await asking(world, ask('c1'), ...rest, ask('c4'));
-      await world.decide(runId, says('kim', { approvals: [...grant('c1').approvals, ...deny('c4').approvals] }));
+      await world.decide(runId, decisionBy('kim', { approvals: [...grant('c1').approvals, ...deny('c4').approvals] }));
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: rest });
       expect((await journalled(world, runId, 1)).decisions.map(ids)).toEqual([['c1', 'c4']]);
     });
 
-    test('of twenty who say the same one ends the wait, and all are accepted', async () => {
+    test('of twenty people who agree one ends the wait, and all are accepted', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
       const outcomes = await Promise.all(
-        Array.from({ length: 20 }, (_, i) => world.decide(runId, says(`p${i}`, grant('c1')))),
+        Array.from({ length: 20 }, (_, i) => world.decide(runId, decisionBy(`p${i}`, grant('c1')))),
       );
       expect(kinds(outcomes).sort()).toEqual([...Array<string>(19).fill('recorded'), 'resumed']);
       expect((await types(world, runId)).filter((type) => type === 'run.resumed')).toHaveLength(1);
@@ -126,12 +129,12 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       expect(await world.waits.hasDecisions(runId)).toBe(false);
     });
 
-    test('of two who say the opposite one wins, and the other learns who it was', async () => {
+    test('of two people who disagree one wins, and the other learns who it was', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
       const refusals = await Promise.all([
-        refusal(world, runId, says('kim', grant('c1'))),
-        refusal(world, runId, says('ada', deny('c1'))),
+        refusal(world, runId, decisionBy('kim', grant('c1'))),
+        refusal(world, runId, decisionBy('ada', deny('c1'))),
       ]);
       expect(refusals).toContain('resumed');
       const vote = refusals.find((each) => each !== 'resumed');
@@ -142,17 +145,17 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('other arguments are another decision', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
-      await world.decide(runId, says('kim', grant('c1', { amount: 1, to: 'x' })));
-      expect(await refusal(world, runId, says('kim', grant('c1', { to: 'x', amount: 1 })))).toBe('recorded');
-      const other = await refusal(world, runId, says('kim', grant('c1', { amount: 2, to: 'x' })));
+      await world.decide(runId, decisionBy('kim', grant('c1', { amount: 1, to: 'x' })));
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1', { to: 'x', amount: 1 })))).toBe('recorded');
+      const other = await refusal(world, runId, decisionBy('kim', grant('c1', { amount: 2, to: 'x' })));
       expect(other).toMatch(/was approved with other arguments by kim/);
-      expect(await refusal(world, runId, says('kim', grant('c1')))).toMatch(/^approval_not_pending/);
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1')))).toMatch(/^approval_not_pending/);
     });
 
     test('a call that no person was asked about is refused, with the whole request', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
-      const both = says('kim', { approvals: [...grant('c1').approvals, ...grant('c9').approvals] });
+      const both = decisionBy('kim', { approvals: [...grant('c1').approvals, ...grant('c9').approvals] });
       expect(await refusal(world, runId, both)).toMatch(/^approval_not_pending: .*call c9/);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: 'c1' }] });
       expect(await world.decisions(runId)).toEqual([]);
@@ -163,11 +166,11 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const world = await makeWorld();
       const expiresAt = new Date(Date.now() - 1).toISOString();
       const runId = await asking(world, ask('c1', { expiresAt }), ask('c2'));
-      const late = await refusal(world, runId, says('kim', grant('c1')));
+      const late = await refusal(world, runId, decisionBy('kim', grant('c1')));
       expect(late).toMatch(/^approval_expired: .*c1.* was over at /);
-      await world.decide(runId, says('kim', grant('c2')));
+      await world.decide(runId, decisionBy('kim', grant('c2')));
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [] });
-      expect(await refusal(world, runId, says('kim', grant('c1')))).toMatch(/^approval_expired/);
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1')))).toMatch(/^approval_expired/);
       const views = decisionViews(await world.decisions(runId));
       expect(views).toContainEqual(
         expect.objectContaining({ toolCallId: 'c1', granted: false, reason: 'expired', by: [] }),
@@ -181,7 +184,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const runId = await asking(world, ask('c1', { expiresAt: soon }), later);
       await world.waits.resume(runId, { summary: 'its time has come' });
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [later] });
-      expect(kinds([await world.decide(runId, says('kim', grant('c2')))])).toEqual(['recorded']);
+      expect(kinds([await world.decide(runId, decisionBy('kim', grant('c2')))])).toEqual(['recorded']);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
       expect(await world.waits.hasDecisions(runId)).toBe(true);
     });
@@ -189,17 +192,17 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('a decision that comes while the run is running is found when it is released, and its next resumption has it', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'), ask('c2'));
-      await world.decide(runId, says('kim', grant('c1')));
+      await world.decide(runId, decisionBy('kim', grant('c1')));
       const { owner, seq } = await journalled(world, runId, 1);
       expect(await world.waits.hasDecisions(runId)).toBe(false);
-      expect(kinds([await world.decide(runId, says('ada', deny('c2')))])).toEqual(['recorded']);
+      expect(kinds([await world.decide(runId, decisionBy('ada', deny('c2')))])).toEqual(['recorded']);
       expect(await world.waits.hasDecisions(runId)).toBe(true);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'running', pending: [] });
 
       // The worker does not know of it yet.
       const patch = { status: 'suspended', pending: [ask('c2')] } as const;
       await world.runs.commit({ runId, owner }, aCommit(seq, { patch, release: 'suspended' }));
-      expect(await refusal(world, runId, says('eve', grant('c2')))).toMatch(/was denied by ada/);
+      expect(await refusal(world, runId, decisionBy('eve', grant('c2')))).toMatch(/was denied by ada/);
       expect(await world.waits.resume(runId, { summary: 'a person decided' })).toMatchObject({ segment: 2 });
       const next = await journalled(world, runId, 2);
       expect(next.decisions.map(ids)).toEqual([['c1'], ['c2']]);
@@ -211,7 +214,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const world = await makeWorld();
       const calls = Array.from({ length: 6 }, (_, i) => `c${i}`);
       const runId = await asking(world, ...calls.map((id) => ask(id)));
-      const outcomes = await Promise.all(calls.map((id, i) => world.decide(runId, says(`p${i}`, grant(id)))));
+      const outcomes = await Promise.all(calls.map((id, i) => world.decide(runId, decisionBy(`p${i}`, grant(id)))));
       expect(kinds(outcomes).filter((kind) => kind === 'resumed')).toHaveLength(1);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [] });
       const first = await journalled(world, runId, 1);
@@ -225,15 +228,15 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('a call that needs two people goes on when two different ones grant the same', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 2 }));
-      expect(await refusal(world, runId, says(undefined, grant('c1')))).toMatch(
+      expect(await refusal(world, runId, decisionBy(undefined, grant('c1')))).toMatch(
         /^validation: .*2 different people.*by/,
       );
-      expect(await refusal(world, runId, says('kim', grant('c1')))).toBe('recorded');
-      expect(await refusal(world, runId, says('kim', grant('c1')))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1')))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1')))).toBe('recorded');
       expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: 'c1' }] });
-      expect(await refusal(world, runId, says('ada', grant('c1', { amount: 1 })))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('ada', grant('c1', { amount: 1 })))).toBe('recorded');
       expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended' });
-      expect(await refusal(world, runId, says('kim', grant('c1', { amount: 1 })))).toBe('resumed');
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1', { amount: 1 })))).toBe('resumed');
       const { decisions } = await journalled(world, runId, 1);
       expect(decisions.flat()).toMatchObject([{ id: 'c1', updatedArgs: { amount: 1 }, by: ['ada', 'kim'] }]);
       const [record] = await world.decisions(runId);
@@ -261,26 +264,26 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 2 }));
       for (const vote of [grant('c1'), grant('c1', { amount: 1 }), grant('c1')])
-        await world.decide(runId, says('kim', vote));
-      expect(await refusal(world, runId, says('ada', grant('c1')))).toBe('resumed');
+        await world.decide(runId, decisionBy('kim', vote));
+      expect(await refusal(world, runId, decisionBy('ada', grant('c1')))).toBe('resumed');
       expect((await journalled(world, runId, 1)).decisions.flat()).toMatchObject([{ by: ['kim', 'ada'] }]);
     });
 
     test('one denial decides where several people are asked', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 3 }));
-      await world.decide(runId, says('kim', grant('c1')));
-      expect(await refusal(world, runId, says('ada', deny('c1')))).toBe('resumed');
+      await world.decide(runId, decisionBy('kim', grant('c1')));
+      expect(await refusal(world, runId, decisionBy('ada', deny('c1')))).toBe('resumed');
       expect((await journalled(world, runId, 1)).decisions.flat()).toMatchObject([{ granted: false, by: ['ada'] }]);
-      expect(await refusal(world, runId, says('eve', grant('c1')))).toMatch(/was denied by ada/);
+      expect(await refusal(world, runId, decisionBy('eve', grant('c1')))).toMatch(/was denied by ada/);
     });
 
     test('people who change their minds for ever are stopped, and may still deny', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 2 }));
-      for (let i = 0; i < 50; i++) await world.decide(runId, says('kim', grant('c1', { i })));
-      expect(await refusal(world, runId, says('kim', grant('c1', { i: 50 })))).toMatch(/^validation: .*50 votes/);
-      expect(await refusal(world, runId, says('kim', deny('c1')))).toBe('resumed');
+      for (let i = 0; i < 50; i++) await world.decide(runId, decisionBy('kim', grant('c1', { i })));
+      expect(await refusal(world, runId, decisionBy('kim', grant('c1', { i: 50 })))).toMatch(/^validation: .*50 votes/);
+      expect(await refusal(world, runId, decisionBy('kim', deny('c1')))).toBe('resumed');
     });
 
     test.each([
@@ -297,23 +300,23 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     ] as const)('a run that waits for %s (%o) takes what suits it', async (_, changes, vote, expected) => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', changes));
-      expect(await refusal(world, runId, says('kim', vote))).toMatch(expected);
+      expect(await refusal(world, runId, decisionBy('kim', vote))).toMatch(expected);
     });
 
     test('an answer needs as many people as a grant', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1', { approvers: 2, mode: 'deferred' }));
-      expect(await refusal(world, runId, says('kim', answer('c1', 'done')))).toBe('recorded');
-      expect(await refusal(world, runId, says('ada', answer('c1', 'not done')))).toBe('recorded');
-      expect(await refusal(world, runId, says('ada', answer('c1', 'done')))).toBe('resumed');
+      expect(await refusal(world, runId, decisionBy('kim', answer('c1', 'done')))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('ada', answer('c1', 'not done')))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('ada', answer('c1', 'done')))).toBe('resumed');
     });
 
     test('a call that has the id of an earlier one is another call', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
-      await world.decide(runId, says('kim', grant('c1')));
+      await world.decide(runId, decisionBy('kim', grant('c1')));
       await suspend(world, runId, 1, [ask('c1', { toolName: 'delete' })]);
-      expect(await refusal(world, runId, says('kim', deny('c1')))).toBe('resumed');
+      expect(await refusal(world, runId, decisionBy('kim', deny('c1')))).toBe('resumed');
       expect(
         (await journalled(world, runId, 2)).decisions.flat().map((d) => d.kind === 'approval' && d.granted),
       ).toEqual([true, false]);
@@ -326,11 +329,11 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const world = await makeWorld();
       const until = (ms: number) => new Date(Date.now() + ms).toISOString();
       const runId = await asking(world, ask('c1', { approvers: 2, expiresAt: until(hour) }), ask('c2'));
-      await world.decide(runId, says('kim', grant('c1')));
-      await world.decide(runId, says('kim', grant('c2')));
+      await world.decide(runId, decisionBy('kim', grant('c1')));
+      await world.decide(runId, decisionBy('kim', grant('c2')));
       await suspend(world, runId, 1, [ask('c1', { approvers: 2, expiresAt: until(2 * hour) })]);
-      expect(await refusal(world, runId, says('ada', grant('c1')))).toBe('recorded');
-      expect(await refusal(world, runId, says('eve', grant('c1')))).toBe('resumed');
+      expect(await refusal(world, runId, decisionBy('ada', grant('c1')))).toBe('recorded');
+      expect(await refusal(world, runId, decisionBy('eve', grant('c1')))).toBe('resumed');
       expect((await journalled(world, runId, 2)).decisions.flat().at(-1)).toMatchObject({ by: ['ada', 'eve'] });
     });
 
@@ -339,16 +342,16 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const expiresAt = new Date(Date.now() + hour).toISOString();
       const double = ask('c1', { approvers: 2, expiresAt });
       const runId = await asking(world, double, ask('c2'));
-      await world.decide(runId, says('kim', grant('c1')));
-      await world.decide(runId, says('kim', grant('c2')));
+      await world.decide(runId, decisionBy('kim', grant('c1')));
+      await world.decide(runId, decisionBy('kim', grant('c2')));
       await suspend(world, runId, 1, [{ ...double, requestedAt: new Date().toISOString() }]);
-      expect(await refusal(world, runId, says('ada', grant('c1')))).toBe('resumed');
+      expect(await refusal(world, runId, decisionBy('ada', grant('c1')))).toBe('resumed');
     });
 
     test('a verdict about money and decisions about calls end a wait together', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'), { kind: 'budget', id: 'run:x', requestedAt: at }, ask('c2'));
-      await world.decide(runId, says('kim', { ...grant('c1'), budget: 'approve' }));
+      await world.decide(runId, decisionBy('kim', { ...grant('c1'), budget: 'approve' }));
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [{ id: 'c2' }] });
       const { entries } = await journalled(world, runId, 1);
       const last = entries.at(-1);
@@ -358,7 +361,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('a verdict about money is refused where no run waits for it, with all that came along', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'));
-      const both = says('kim', { ...grant('c1'), budget: 'approve' });
+      const both = decisionBy('kim', { ...grant('c1'), budget: 'approve' });
       expect(await refusal(world, runId, both)).toMatch(/^approval_not_pending: .*about money/);
       expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: 'c1' }] });
     });
@@ -367,7 +370,7 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
       const world = await makeWorld();
       const money: PendingItem = { kind: 'budget', id: 'run:x', requestedAt: at };
       const runId = await asking(world, money);
-      const approve = says('kim', { budget: 'approve' });
+      const approve = decisionBy('kim', { budget: 'approve' });
       expect(await refusal(world, runId, { ...approve, segment: 1 })).toMatch(/^approval_not_pending: .*about money/);
       expect(await refusal(world, runId, { ...approve, segment: 0 })).toBe('resumed');
       const queued = await seeded(world, { pending: [money] });
@@ -377,13 +380,13 @@ export function decisionsContract(name: string, makeWorld: () => Promise<Decisio
     test('nothing is decided about a run that has ended, or that is not there', async () => {
       const world = await makeWorld();
       const runId = await asking(world, ask('c1'), ask('c2'));
-      await world.decide(runId, says('kim', grant('c1')));
+      await world.decide(runId, decisionBy('kim', grant('c1')));
       const { owner, seq } = await journalled(world, runId, 1);
       await world.runs.commit({ runId, owner }, aTerminalCommit(runId, seq));
       const log = await world.events(runId);
-      expect(await refusal(world, runId, says('kim', grant('c2')))).toBe('terminal');
+      expect(await refusal(world, runId, decisionBy('kim', grant('c2')))).toBe('terminal');
       expect(await world.events(runId)).toEqual(log);
-      expect(await refusal(world, '01K9Z5N3T8R6V2X4B7C1D0E9FG', says('kim', grant('c2')))).toBe('gone');
+      expect(await refusal(world, '01K9Z5N3T8R6V2X4B7C1D0E9FG', decisionBy('kim', grant('c2')))).toBe('gone');
     });
 
     test('whatever the order of decisions, work and time, each call is decided once and none is lost', async () => {
@@ -417,13 +420,15 @@ async function anyOrder(world: DecisionsWorld, pick: (below: number) => number):
   const rounds: string[][] = [];
   for (let round = 0; round < 500 && known.size < calls.length; round++) {
     const burst = Array.from({ length: 1 + pick(3) }, () => wishes[pick(wishes.length)] ?? wishes[0]);
-    await Promise.all(burst.map(async (wish) => wish && (await world.decide(runId, says(wish[0], grant(wish[1]))))));
+    await Promise.all(
+      burst.map(async (wish) => wish && (await world.decide(runId, decisionBy(wish[0], grant(wish[1]))))),
+    );
     const record = await world.runs.load(runId);
     if (record?.status !== 'queued') continue;
     const { owner, seq, decisions } = await journalled(world, runId, record.segment);
     rounds.splice(0, rounds.length, ...decisions.map(ids));
     for (const id of decisions.flat().map((decision) => decision.id)) known.add(id);
-    if (pick(2) === 0) await Promise.all(calls.map((id) => world.decide(runId, says('eve', grant(id)))));
+    if (pick(2) === 0) await Promise.all(calls.map((id) => world.decide(runId, decisionBy('eve', grant(id)))));
     const pending = calls.filter((id) => !known.has(id)).map(item);
     if (pending.length === 0) break;
     const patch = { status: 'suspended', pending } as const;

@@ -186,7 +186,7 @@ describe('Redis', () => {
     proxy.release();
   });
 
-  test('a full memory refuses a call of the rateLimiter as a whole', async () => {
+  test('a full memory refuses a call of the rate limiter as a whole', async () => {
     const server = await startScratchRedis();
     onTestFinished(() => server.stop());
     const world = await redisRateLimiterWorld(server.url);

@@ -39,7 +39,7 @@ export function waitsContract(name: string, makeWorld: () => Promise<WaitsWorld>
       expect(record?.updatedAt).not.toBe(at);
     });
 
-    test('a resumed run says so in its log, with the ids of the run', async () => {
+    test('a resumption is in the log of its run, with the ids of the run', async () => {
       const world = await makeWorld();
       const request = { agent: 'support', input: 'hi', thread: 't1' };
       const runId = await suspended(world, { request });

@@ -37,10 +37,7 @@ export class AttemptGate {
     this.#budgetGate = new BudgetGate(options);
   }
 
-  /**
-   * Throws `budget_exceeded` or `budget_unpriced` where the run must end, and `TurnSuspension` where it must wait without
-   * a worker.
-   */
+  /** Throws `budget_exceeded` or `budget_unpriced` where the run must end, `TurnSuspension` where it must wait. */
   async admit(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit> {
     const { ports, maxInlineWaitMs, breaker } = this.#options;
     const target = `${planned.provider.id}/${this.#budgetGate.modelName(planned.request.model)}`;

@@ -68,10 +68,7 @@ export class BudgetGate {
     return `${this.#options.owner}:${++this.#purchases}`;
   }
 
-  /**
-   * Reserves money in all accounts and answers how much. Throws `budget_exceeded` where the run must end, and
-   * `TurnSuspension` where it must wait without a worker.
-   */
+  /** Answers how much is reserved. Throws `budget_exceeded` where the run must end, `TurnSuspension` where it must wait. */
   async reserve(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
     const { ports, accounts, meter } = this.#options;
     const model = this.modelName(wanted.model);

@@ -50,10 +50,7 @@ export class StepGate {
     this.#budgetGate = new BudgetGate(options);
   }
 
-  /**
-   * Throws `budget_exceeded` or `budget_unpriced` where the run must end, and `TurnSuspension` where it must wait without
-   * a worker.
-   */
+  /** Throws `budget_exceeded` or `budget_unpriced` where the run must end, `TurnSuspension` where it must wait. */
   async admit(
     { payee, mostMicrocents }: StepCosts,
     { orchestration, budgetDecision }: Pick<TurnState, 'orchestration' | 'budgetDecision'>,

@@ -12,10 +12,7 @@ import type { Engine, EngineCallbacks, EngineOptions, RunnerAgent, Servers } fro
 import { createInMemoryPorts } from './stores/in-memory.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 
-/**
- * What the agent of a run brings by itself: its tools, servers and limits. It is among the servers that are resolved for the
- * run, under the agent's id, so that an engine needs no other way to know it.
- */
+/** The agent of a run with its own tools, servers and limits. It is among the servers of the run, under the agent's id. */
 export class OwnParts {
   readonly agent: Agent;
   /** The name of a session that begins with this run. */

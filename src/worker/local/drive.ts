@@ -108,10 +108,7 @@ async function resumeDue({ waits, deadlines }: InMemoryPorts): Promise<void> {
     if (!(await waits.resume(due, { summary: 'its deadline has passed' }))) await deadlines.clear(due);
 }
 
-/**
- * Records what people decided about a run. No timer fires between two turns, so this first resumes what is due: an approval
- * that has expired by now is expired before a decision about it.
- */
+/** Records a decision about a run. No timer fires between two turns, so this first expires approvals that are due. */
 export async function decideHere(
   runId: string,
   decision: DecisionInput,

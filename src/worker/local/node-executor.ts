@@ -242,11 +242,7 @@ function failed({ code, message, retryable }: RunError, redactor: Redactor): Nod
   return { kind: 'failed', code, message: redactor.text(message), retryable };
 }
 
-/**
- * Throws `validation`, naming each field, for an agent that asks for what a node outside a worker cannot give it: such an
- * agent must not run without its rules, its people or half of its tools. `tools` are those that the node grants, as the
- * agent configures them.
- */
+/** Throws `validation`, naming each field: an agent must not run without its rules, its people or half of its tools. */
 function refuseUnserved({ definition }: LoadedAgent, tools: readonly Tool[], secrets: ToolSecrets | undefined): void {
   const {
     policies,

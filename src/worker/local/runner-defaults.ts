@@ -107,22 +107,10 @@ function resolved(
 
 function both(one: SideChannels, other: SideChannels): SideChannels {
   return {
-    sendFile(file) {
-      one.sendFile(file);
-      other.sendFile(file);
-    },
-    shareNote(note) {
-      one.shareNote(note);
-      other.shareNote(note);
-    },
-    changePin() {
-      one.changePin();
-      other.changePin();
-    },
-    notifyUser(message) {
-      one.notifyUser(message);
-      other.notifyUser(message);
-    },
+    sendFile: (file) => [one, other].forEach((channels) => channels.sendFile(file)),
+    shareNote: (note) => [one, other].forEach((channels) => channels.shareNote(note)),
+    changePin: () => [one, other].forEach((channels) => channels.changePin()),
+    notifyUser: (message) => [one, other].forEach((channels) => channels.notifyUser(message)),
   };
 }
 

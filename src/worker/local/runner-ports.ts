@@ -79,10 +79,7 @@ export interface LockedRunnerThread extends AsyncDisposable {
 }
 
 export interface RunnerThreads {
-  /**
-   * Resolves when it is the turn of this caller, in the order in which they asked. Undefined: the signal was aborted before
-   * that.
-   */
+  /** Resolves in the order in which callers asked. Undefined: the signal was aborted before that. */
   acquire(threadId: string, agentId: string, signal: AbortSignal): Promise<LockedRunnerThread | undefined>;
 }
 

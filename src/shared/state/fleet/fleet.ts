@@ -126,8 +126,7 @@ const maxNamed = 50;
 
 /**
  * The queues that exist: those that an operator listed or, without a list, `runs` and every queue that a worker announced in
- * the last days. A queue whose workers are all gone, as in a rolling deploy, still exists: its runs wait. What was read is kept for two seconds,
- * so that accepting a run costs no read of its own.
+ * the last days. A queue whose workers are all gone, as in a rolling deploy, still exists. What was read is kept for two seconds.
  */
 export class QueueDirectory {
   readonly #keys: Keys;

@@ -40,10 +40,7 @@ export class RunQueues implements AsyncDisposable {
     return queue;
   }
 
-  /**
-   * The queue after its first contact with Redis. One whose first contact fails stays broken for good, so ask on a live
-   * connection; it is forgotten when it still fails.
-   */
+  /** The queue after its first contact with Redis. One whose first contact fails stays broken, so it is forgotten. */
   async ready(name: string): Promise<Queue> {
     const queue = this.get(name);
     try {

@@ -16,14 +16,10 @@ export type Admission =
 
 /**
  * Circuit breakers by provider and model, shared by all workers: opened by consecutive failures anywhere in the fleet,
- * known everywhere within a second, closed by one successful probe after the cooldown. Their promises are tested by
- * `test/contract/breakers.ts`.
+ * known everywhere within a second, closed by one successful probe after the cooldown.
  */
 export interface Breakers extends AsyncDisposable {
-  /**
-   * May the model be called? No round trip while all is well. While another caller's probe is under way it waits for the
-   * result, at most `maxInlineWaitMs`.
-   */
+  /** No round trip while all is well. Waits for the result of another caller's probe, at most `maxInlineWaitMs`. */
   admit(target: string, maxInlineWaitMs: number, signal: AbortSignal): Promise<Admission>;
   /** `neutral`: the call proves nothing about the health of the model; a probe is released. */
   report(
@@ -69,9 +65,8 @@ export function redisBreakers({
 }
 
 /**
- * Breakers with a cache in this process: while a model is well nothing is asked and nothing is written. What others find
- * out arrives by their changes, at the latest by the next poll a second later. While the store is away calls are let
- * through as far as this process knows, and what they find out is forgotten.
+ * Breakers with a cache in this process: while a model is well nothing is asked or written. Changes of others arrive by
+ * channel, or by the next poll a second later. While the store is away the cache decides, and new results are forgotten.
  */
 export class CachedBreakers implements Breakers {
   readonly #options: CachedBreakersOptions;

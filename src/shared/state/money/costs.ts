@@ -103,10 +103,7 @@ export interface PaidAttempt {
   readonly priced: boolean;
 }
 
-/**
- * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Unconfirmed cost is
- * added by the ledger, which knows it.
- */
+/** What these attempts of an agent add to the hash at `keys.costs`. The ledger adds unconfirmed cost. */
 export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
   const sums = new Map<string, number>();
   for (const { provider, model, usage, costMicrocents, priced } of attempts) {

@@ -55,10 +55,7 @@ export interface Settlement {
   readonly model: string;
   readonly usage: Usage;
   readonly costMicrocents: number;
-  /**
-   * What the answer should have cost by the estimate of its prompt. What it cost more shows how far estimates for this
-   * model are off, however short the answer was. Absent where nothing was estimated.
-   */
+  /** The estimate of its prompt with the real length of the answer: what it cost more shows the error of the estimate. */
   readonly expectedMicrocents?: number | undefined;
   readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
@@ -69,24 +66,17 @@ export interface Settlement {
 
 /**
  * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a run, all or nothing.
- * Its promises are tested by `test/contract/ledger.ts`.
  * Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Ledger {
   /** Does any of these accounts have a cap? Without one nothing has to be reserved. Answers without a round trip. */
   isCapped(accounts: Accounts): boolean;
   reserve(request: ReserveRequest): Promise<Reservation>;
-  /**
-   * Releases the reservation, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
-   * runs that wait for this money and fit now.
-   */
+  /** Replaces the reservation by the cost, and counts it for the day. Once per id. Answers waiting runs that fit now. */
   settle(settlement: Settlement): Promise<readonly string[]>;
   /** Releases a reservation whose call was never sent. */
   release(accounts: Accounts, id: string): Promise<readonly string[]>;
-  /**
-   * Counts open reservations of a run as spent: their calls may have been billed, and no answer will come. For the next
-   * owner of a run after a crash, and for one that ends it.
-   */
+  /** Counts open reservations of a run as spent: after a crash their calls may have been billed. */
   writeOff(accounts: Accounts): Promise<readonly string[]>;
   /**
    * Adds a run that was suspended for money to the wait queue of the account. `amount` is the least of the request that was
@@ -261,10 +251,7 @@ async function joinQueue(
   return reply === 1;
 }
 
-/**
- * See `Ledger.dispatch`. Throws only when no run could be taken: what was taken before the connection broke is in no queue any
- * more, so it is answered.
- */
+/** See `Ledger.dispatch`. Throws only when no run was taken: what was taken before the connection broke is in no queue any more. */
 async function dispatchQueues(options: RedisLedgerOptions): Promise<readonly string[]> {
   const { redis, keys } = options;
   const taken: string[] = [];

@@ -33,10 +33,7 @@ export interface OpenedArtifacts extends AsyncDisposable {
   readonly progress: ProgressNotes;
 }
 
-/**
- * The stores that the configuration names, tried out: throws `invalid_config` for a folder or a bucket that cannot be
- * written to. Removes by itself what runs that crashed have left.
- */
+/** The stores that the configuration names. Throws `invalid_config` for a folder or a bucket that cannot be written to. */
 export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps): Promise<OpenedArtifacts> {
   const { ARTIFACT_STORE: store, ARTIFACT_MAX_BYTES: maxBytes, ARTIFACT_RUN_MAX_BYTES: maxRunBytes } = config;
   const bounds = { maxBytes, maxRunBytes };

@@ -73,10 +73,7 @@ const tries = 3;
 /** What the names of files that are still being written begin with. */
 export const temporaryPrefix = '.tmp-';
 
-/**
- * Writes a file of which no reader ever sees a part: under another name first, then renamed; for the owner only (0600).
- * Makes its folders. What could not be renamed is removed.
- */
+/** Writes a file, for the owner only (0600), under another name first: no reader ever sees a part of it. Makes its folders. */
 export async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -6,10 +6,7 @@ import type { Keys } from '../keys.ts';
 import { named } from '../errors.ts';
 import { sendAll } from '../script.ts';
 
-/**
- * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis, or in
- * memory by `local/stores/in-memory-results.ts`; both pass `test/contract/media-store.ts`.
- */
+/** Generated files of a tenant, named by their SHA-256 and kept as long as results. */
 export interface MediaStore {
   /**
    * Keeps the bytes and answers their SHA-256 in hex. The same bytes again cost nothing but a longer life. Throws

@@ -17,6 +17,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
+import { problemsOf } from '../../base/problems.ts';
 import { RunError } from '../../base/errors.ts';
 import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
@@ -179,8 +180,8 @@ export function checkQuery(query: ProgressQuery): void {
   if (error) throw invalid('the question for progress notes is not valid', error);
 }
 
-function invalid(what: string, { issues }: z.ZodError): RunError {
-  const problems = issues.map(({ path, message }) => `${path.map(String).join('.')}: ${message}`);
+function invalid(what: string, error: z.ZodError): RunError {
+  const problems = problemsOf(error, 'it');
   return new RunError('validation', `${what}: ${problems.join('; ')}`, { details: problems });
 }
 
@@ -216,10 +217,7 @@ export async function readNotes(
   return Object.values(kept).map((json) => progressNote.parse(JSON.parse(json)));
 }
 
-/**
- * The texts of notes, in their order: from the folder when there is one, else from Redis. Undefined for one that cannot be
- * read, or is not what was written.
- */
+/** The texts of notes, in their order. Undefined for one that cannot be read, or is not what was written. */
 export async function readTexts(
   redis: RedisConnection,
   keys: Keys,

@@ -8,10 +8,7 @@ import type { ProviderLimits } from '../../../shared/contract/limits.ts';
 import type { Breakers } from '../../../shared/state/limits/breakers.ts';
 import type { RateLimiter, GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
 
-/**
- * Runs whose money is remembered; of more, those that were not used for longest and have nothing reserved are forgotten. One
- * that goes on afterwards begins with the cost in its record.
- */
+/** Runs with an account; of more, the longest unused without reservations is forgotten, and begins again with its record's cost. */
 const mostRuns = 1_000;
 
 /** The reservation of an attempt. `unconfirmed` is what of it counts as spent although the provider confirmed nothing. */

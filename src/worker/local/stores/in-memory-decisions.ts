@@ -59,10 +59,7 @@ export function hasResumed(runId: string, outcome: DecideOutcome): boolean {
   }
 }
 
-/**
- * When a suspended run goes on by itself, in milliseconds since the epoch: when its first call expires. One that waits
- * neither for a person nor for a time is woken now, and looks for itself.
- */
+/** When a suspended run goes on by itself: when its first call expires, and now if it waits for no person and no time. */
 export function firstDue({ record: { status, pending } }: SavedRun, nowMs: number): number | undefined {
   if (status !== 'suspended') return undefined;
   const times = pending.flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [Date.parse(expiresAt)]));
@@ -141,10 +138,7 @@ function count(
   return record;
 }
 
-/**
- * Models give ids to calls more than once. What was decided before an earlier resumption was about another call; and a call
- * that has another time to expire is another one.
- */
+/** Models repeat ids of calls. A decision before an earlier resumption, or with another time to expire, is about another call. */
 function isAnother(known: DecisionRecord, item: PendingItem, resumes: number): boolean {
   return known.verdict ? resumes > (known.resumes ?? 0) : known.expiresAt !== item.expiresAt;
 }
@@ -170,10 +164,7 @@ function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecis
   return callDecision.parse({ ...(JSON.parse(decision) as object), by });
 }
 
-/**
- * Takes the decisions that the journal does not have yet, and leaves of what the run waits for the undecided calls and the
- * runs that have not ended. Calls whose time has passed are recorded as expired.
- */
+/** Takes the decisions that the journal does not have yet, and what the run still waits for. Records calls that expired. */
 export function takeDecided(
   row: Row,
   at: string,

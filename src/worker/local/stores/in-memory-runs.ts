@@ -56,7 +56,6 @@ export class InMemoryRuns implements RunStore {
     this.#publish = publish;
   }
 
-  /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void {
     if (this.#rows.has(record.runId)) return;
     const row = newRow(record);
@@ -64,7 +63,6 @@ export class InMemoryRuns implements RunStore {
     this.#publish(record.runId, row.events.slice());
   }
 
-  /** What a run needs to go on elsewhere; undefined when there is no such run. */
   save(runId: string): SavedRun | undefined {
     const row = this.#rows.get(runId);
     if (!row) return undefined;
@@ -77,12 +75,10 @@ export class InMemoryRuns implements RunStore {
     });
   }
 
-  /** Adds a run that was saved. One that is here already is replaced. */
   restore(saved: SavedRun): void {
     this.#rows.set(saved.record.runId, importedRow(structuredClone(saved)));
   }
 
-  /** Asks for the end of a run. Answers false when there is no such run or it has ended. */
   cancel(runId: string, cancel: CancelRequest): boolean {
     const row = this.#rows.get(runId);
     if (!row || row.record.endedAt) return false;
@@ -185,7 +181,6 @@ export class InMemoryRuns implements RunStore {
     return (this.#rows.get(runId)?.decided.length ?? 0) > 0;
   }
 
-  /** The event log of a run as it is now. */
   events(runId: string): readonly RunEvent[] {
     return this.#rows.get(runId)?.events.slice() ?? [];
   }

@@ -56,8 +56,7 @@ const maxArtifactBytes = 16 * 1024 ** 2;
 
 /**
  * The ports of one process, without Redis. Runs, waits, threads and children pass the same contract suites as in Redis;
- * money and limits are what one process can count. The newest 1,000 runs
- * that have ended are kept. A listener that throws is logged and disturbs no other.
+ * money and limits are what one process can count. The newest 1,000 runs that have ended are kept.
  */
 export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPorts {
   const { clock = systemClock, log = silentLog, redactor = new Redactor(), observe = () => {} } = options;

@@ -34,8 +34,7 @@ export interface GrantOutcome {
 
 /**
  * Keeps the fleet within what a provider allows, by credential and model: requests and tokens per minute and calls in
- * flight, fair between tenants by tokens and weight, in order within a tenant. Its promises are tested by
- * `test/contract/rate-limiter.ts`; in one process `local/stores/in-memory-admission.ts` counts without fairness and wait queue.
+ * flight, fair between tenants by tokens and weight, in order within a tenant.
  */
 export interface RateLimiter extends AsyncDisposable {
   /**

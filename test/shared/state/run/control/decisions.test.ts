@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { DevRedis } from '../../../../../src/producer/cli/stack/dev-redis.ts';
 import { startScratchRedis } from '../../../../support/scratch-redis.ts';
 import { redisError } from '../../../../../src/shared/state/errors.ts';
-import { ask, says } from '../../../../contract/decisions.ts';
+import { ask, decisionBy } from '../../../../contract/decisions.ts';
 import { aCommit } from '../../../../contract/run-fixtures.ts';
 import { claimed, seeded } from '../../../../contract/store-world.ts';
 import { redisWaitsWorld } from '../../../../contract/waits-redis-world.ts';
@@ -47,7 +47,7 @@ async function stored({ redis, keys }: World, runId: string) {
   ]);
 }
 
-const grant = (toolCallId: string) => says('kim', { approvals: [{ toolCallId, granted: true }] });
+const grant = (toolCallId: string) => decisionBy('kim', { approvals: [{ toolCallId, granted: true }] });
 
 test.each([
   ['is out of memory', 'maxmemory'],
@@ -107,7 +107,7 @@ test('many large decisions are one step', async () => {
   const runId = await asking(world, ...calls);
   const updatedArgs = { text: 'x]"\\'.repeat(2_000), empty: [] };
   const approvals = calls.map((toolCallId) => ({ toolCallId, granted: true, updatedArgs }));
-  expect(await world.decide(runId, says('kim', { approvals }))).toMatchObject({ kind: 'resumed' });
+  expect(await world.decide(runId, decisionBy('kim', { approvals }))).toMatchObject({ kind: 'resumed' });
   const { entries } = await claimed(world, runId, { segment: 1 });
   const last = entries.at(-1);
   expect(last?.t === 'decided' && last.decisions?.map((each) => each.kind === 'approval' && each.updatedArgs)).toEqual(
