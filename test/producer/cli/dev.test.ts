@@ -77,7 +77,7 @@ test('dev runs a private stack that answers, is found by other commands, and end
   expect(await dev.exited).toBe(0);
   expect(parts.filter(isAlive)).toEqual([]);
   // The parts never saw the Ctrl-C: they were ended one after the other, the worker with its run before its Redis.
-  const ended = dev.stdout.split('\n').filter((line) => /is (leaving|draining)/.test(line));
+  const ended = dev.stdout.split('\n').filter((line) => line.includes('is draining'));
   expect(ended.map((line) => (JSON.parse(line) as { why: string }).why)).toEqual(['SIGTERM', 'SIGTERM']);
   expect(dev.stdout).not.toContain('ended:');
   expect(existsSync(join(cwd, '.millrace/dev.json'))).toBe(false);

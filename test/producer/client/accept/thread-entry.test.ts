@@ -19,7 +19,7 @@ async function queued({ mill, redis, bull }: ClientWorld): Promise<string[]> {
   return runs.filter(({ status }) => status === 'queued').map(({ runId }) => runId);
 }
 
-async function standing({ mill }: ClientWorld) {
+async function queueOf({ mill }: ClientWorld) {
   const { lockOwner, waiting } = await mill.threads.get('talk');
   return { lockOwner, waiting };
 }
@@ -32,7 +32,7 @@ test.each(['interrupt', 'rollback'] as const)(
     const last = await world.mill.enqueue(inThread);
     const { runId } = await world.mill.enqueue({ ...inThread, onBusy });
     expect((await first.get()).status).toBe('cancelled');
-    expect(await standing(world)).toEqual({ lockOwner: runId, waiting: 1 });
+    expect(await queueOf(world)).toEqual({ lockOwner: runId, waiting: 1 });
     expect(await queued(world)).toEqual([runId]);
     await world.mill.cancel(runId);
     expect(await queued(world)).toEqual([last.runId]);
@@ -45,7 +45,7 @@ test('the same among runs that are accepted together', async () => {
   const [second, third] = await world.mill.enqueueMany([inThread, { ...inThread, onBusy: 'interrupt' }]);
   expect(first).toMatchObject({ status: 'queued' });
   const [secondId, thirdId] = [second, third].map((answer) => answer && 'runId' in answer && answer.runId);
-  expect(await standing(world)).toEqual({ lockOwner: thirdId, waiting: 1 });
+  expect(await queueOf(world)).toEqual({ lockOwner: thirdId, waiting: 1 });
   expect(await queued(world)).toEqual([thirdId]);
   expect((await world.mill.get(String(secondId))).status).toBe('queued');
 });
@@ -69,10 +69,10 @@ test.each(['enqueue', 'enqueueMany'] as const)(
     await mill.enqueue(inThread);
     expect(await enterLate()).toMatchObject({ kind: 'waiting', ahead: 1 });
     expect(await queued(world)).toEqual([second.runId]);
-    expect(await standing(world)).toEqual({ lockOwner: second.runId, waiting: 2 });
+    expect(await queueOf(world)).toEqual({ lockOwner: second.runId, waiting: 2 });
     await mill.cancel(second.runId);
     expect(await queued(world)).toEqual([runId]);
-    expect(await standing(world)).toEqual({ lockOwner: runId, waiting: 1 });
+    expect(await queueOf(world)).toEqual({ lockOwner: runId, waiting: 1 });
   },
 );
 
@@ -84,7 +84,7 @@ test('the repeat of a request whose run has ended does not enter the wait queue'
   await world.mill.cancel(runId);
   await world.mill.enqueue(once);
   await world.mill.enqueueMany([once]);
-  expect(await standing(world)).toEqual({ lockOwner: next.runId, waiting: 0 });
+  expect(await queueOf(world)).toEqual({ lockOwner: next.runId, waiting: 0 });
 });
 
 test('the repeat of a request whose run has ended does not cost it its position once it is redriven', async () => {
@@ -97,7 +97,7 @@ test('the repeat of a request whose run has ended does not cost it its position 
   await mill.redrive({ runId });
   const core = new ClientCore({ redis: inject('redisUrl'), prefix });
   onTestFinished(() => core.close());
-  // What a producer does that has seen its end, and stood still since.
+  // What a producer does that has seen its end, and has stalled since.
   const again = newRun(runRequest.parse({ ...inThread, executionId: 'once' }), { tenant: 'default' }, 'n');
   await core.reach((connection) => forgetEnded(again, core, connection));
   expect(again.runId).toBe(runId);
