@@ -133,7 +133,7 @@ test('what an embedder could not make is an event of the thread, and counted', a
   });
   expect(counted).toMatchObject({ counters: { postrun_jobs_failed: 1 }, queues: { 'runs-postrun': { waiting: 0 } } });
   expect((await mill.threads.events('t')).events).toMatchObject([
-    { type: 'postrun.failed', postRun: 'embeddings', error: { code: 'internal' } },
+    { type: 'postrun.failed', effect: 'embeddings', error: { code: 'internal' } },
   ]);
   const metrics = await fetch(`http://127.0.0.1:${worker.healthPort}/metrics`);
   expect(await metrics.text()).toContain('millrace_postrun_jobs_failed_total{kind="embeddings"} 1\n');

@@ -244,7 +244,7 @@ function textOf(stream: WriteStream, event: ThreadEvent): string {
     case 'thread.embedding_done':
       return `embeddings of ${event.messages} message${event.messages === 1 ? '' : 's'} by ${oneLine(event.model, maxTextChars)}`;
     case 'postrun.failed':
-      return red(stream, oneLine(`${event.postRun} failed: ${event.error.code}: ${event.error.message}`, maxTextChars));
+      return red(stream, oneLine(`${event.effect} failed: ${event.error.code}: ${event.error.message}`, maxTextChars));
     default:
       return assertNever(event);
   }

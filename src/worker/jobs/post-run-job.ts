@@ -63,7 +63,7 @@ async function fail(
   const { code, retryable } = error;
   ports.log.warn({ runId, postRun, code, err: error }, 'post-run job failed');
   const message = cutText(ports.redactor.text(error.message), maxErrorBytes);
-  await emit({ type: 'postrun.failed', postRun, error: { code, message, retryable } });
+  await emit({ type: 'postrun.failed', effect: postRun, error: { code, message, retryable } });
 }
 
 /** Returns the event for the thread; undefined where there was nothing to do. May be repeated after a crash. */

@@ -4,7 +4,7 @@ import {
   postrunJob,
   type PostrunJob,
   postrunVersion,
-  postRunKind,
+  type PostRunKind,
   postrunQueueOf,
   quarantineQueue,
 } from '../../shared/contract/queues.ts';
@@ -38,7 +38,11 @@ export async function queuePostRunJobs(record: RunRecord, { queues, agents, embe
   const { thread: threadId, agent: agentId } = request;
   const definition = agents.get(agentId)?.definition;
   if (threadId === undefined || !definition || definition.sensitivity === 'secret') return;
-  const wanted = postRunKind.options.filter((kind) => definition.postRun[kind] && (kind !== 'embeddings' || embeds));
+  const { title, embeddings } = definition.postRun;
+  const wanted: PostRunKind[] = [
+    ...(title ? ['title' as const] : []),
+    ...(embeddings && embeds ? ['embeddings' as const] : []),
+  ];
   if (wanted.length === 0) return;
   const batch = request.batch ?? parent?.batch;
   const queue = own === quarantineQueue ? queueOf(request) : own;

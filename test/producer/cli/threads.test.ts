@@ -70,11 +70,7 @@ test('events of post-run jobs are shown, and with --follow as they come', async 
   const error = { code: 'provider_auth', message: 'it answered 401', retryable: false } as const;
   const origin = { agentId: 'support', runId: 'run1' };
   const threads = workerThreads(world);
-  await threads.emit({ tenant, threadId: 'one' }, origin, 'b', {
-    type: 'postrun.failed',
-    postRun: 'embeddings',
-    error,
-  });
+  await threads.emit({ tenant, threadId: 'one' }, origin, 'b', { type: 'postrun.failed', effect: 'embeddings', error });
   const { stdout } = await run(world, 'events', 'one');
   expect(stdout).toMatch(
     /^1 {2}\S+ \S+ {2}run1 {2}title: Order\[2J 7\n2 {2}.*embeddings failed: provider_auth: it answered 401\n$/,

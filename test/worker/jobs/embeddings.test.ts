@@ -73,7 +73,7 @@ test.each<[string, Partial<Embedder>, string]>([
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(await world.events()).toMatchObject([
-    { type: 'postrun.failed', postRun: 'embeddings', error: { message: expect.stringContaining(message) } },
+    { type: 'postrun.failed', effect: 'embeddings', error: { message: expect.stringContaining(message) } },
   ]);
 });
 

@@ -42,7 +42,7 @@ test('the fast model writes it where the agent maps one, and no other in its pla
   expect(await world.follow('title')).toBe('failed');
   expect(world.seen.map(({ model }) => model)).toEqual(['gpt-5.2-nano']);
   expect(await world.events()).toMatchObject([
-    { type: 'postrun.failed', postRun: 'title', error: { code: 'validation', message: 'no', retryable: false } },
+    { type: 'postrun.failed', effect: 'title', error: { code: 'validation', message: 'no', retryable: false } },
   ]);
 });
 
@@ -89,7 +89,7 @@ test('a failure that may pass is tried again, and emitted after the last try', a
   expect(await world.events()).toEqual([]);
   await world.follow('title', { isRepeat: true, isLast: true });
   expect(await world.events()).toMatchObject([
-    { type: 'postrun.failed', postRun: 'title', error: { code: 'provider_unavailable' } },
+    { type: 'postrun.failed', effect: 'title', error: { code: 'provider_unavailable' } },
   ]);
 });
 

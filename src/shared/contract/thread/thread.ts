@@ -240,7 +240,7 @@ export const maxThreadEvents = 1_000;
 export const threadEventBody = z.discriminatedUnion('type', [
   z.object({ type: z.literal('thread.title_generated'), title: z.string() }),
   z.object({ type: z.literal('thread.embedding_done'), model: z.string(), messages: z.int().min(1) }),
-  z.object({ type: z.literal('postrun.failed'), postRun: postRunKind, error: errorInfo }),
+  z.object({ type: z.literal('postrun.failed'), effect: postRunKind, error: errorInfo }),
 ]);
 export type ThreadEventBody = z.infer<typeof threadEventBody>;
 
