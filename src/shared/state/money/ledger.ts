@@ -123,14 +123,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
   const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
 
-  const onAccounts = async (
-    name: 'reserve' | 'settle' | 'release' | 'writeOff',
-    { accounts, more = [], args }: AccountsCall,
-  ): Promise<unknown> => {
-    const front = accountsFront(keys, accounts.tenant, accountsOf(accounts, tenants, clock.now()));
-    const doing = `${name} of run ${accounts.runId}`;
-    return await runScript(redis, scripts[name], [...front.keys, ...more], [...front.args, ...args], { doing });
-  };
+  const onAccounts = (name: AccountsScript, call: AccountsCall) => runOnAccounts(options, name, call);
   const costsToday = ({ tenant }: Accounts) => keys.costs(tenant, windowOf('day', clock.now()));
 
   return {
@@ -182,10 +175,22 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   };
 }
 
+type AccountsScript = 'reserve' | 'settle' | 'release' | 'writeOff';
+
 interface AccountsCall {
   readonly accounts: Accounts;
   readonly more?: readonly string[];
   readonly args: readonly (string | number)[];
+}
+
+async function runOnAccounts(
+  { redis, keys, clock, tenants }: RedisLedgerOptions,
+  name: AccountsScript,
+  { accounts, more = [], args }: AccountsCall,
+): Promise<unknown> {
+  const front = accountsFront(keys, accounts.tenant, accountsOf(accounts, tenants, clock.now()));
+  const doing = `${name} of run ${accounts.runId}`;
+  return await runScript(redis, scripts[name], [...front.keys, ...more], [...front.args, ...args], { doing });
 }
 
 function sourceOf({ accounts, provider, model }: ReserveRequest | Settlement): string {

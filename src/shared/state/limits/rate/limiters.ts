@@ -21,6 +21,13 @@ export interface Waiting {
   readonly grantId: string;
 }
 
+/** `grantId` is absent for a call that was made without asking. */
+interface EndedGrant {
+  readonly grantId: string | undefined;
+  readonly ageMs: number;
+  readonly freed: number;
+}
+
 /** The limiters that all processes share. */
 export type Limiters = ReturnType<typeof redisLimiters>;
 
@@ -45,20 +52,9 @@ const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases
  * are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
  */
 export function redisLimiters(redis: RedisConnection, keys: Keys) {
-  const run = async (name: keyof typeof scripts, limiter: string, args: readonly (string | number)[]) => {
+  const run: Run = async (name, limiter, args) => {
     const own = parts.map((part) => keys.limiter(limiter, part));
     return await runScript(redis, scripts[name], own, args, { doing: `${name} at a limiter` });
-  };
-  const waitersOf = async (limiter: string) =>
-    (await run('dispatch', limiter, [])) as readonly [waiting: number, ...runIds: string[]];
-  const dispatchOne = async (limiter: string): Promise<readonly string[]> => {
-    const [waiting, ...runIds] = await waitersOf(limiter);
-    if (waiting > 0) return runIds;
-    // A run may have parked meanwhile; one that parks after this second look lists the name again.
-    await redis.srem(keys.limiters, limiter);
-    const [since, ...more] = await waitersOf(limiter);
-    if (since > 0) await redis.sadd(keys.limiters, limiter);
-    return [...runIds, ...more];
   };
   return withNamedErrors('limiters', {
     /** `freed`: calls that this process made without asking since the last time. */
@@ -93,24 +89,14 @@ export function redisLimiters(redis: RedisConnection, keys: Keys) {
       const limiters = await redis.smembers(keys.limiters);
       await Promise.all(limiters.map((limiter) => run('leave', limiter, [runId])));
     },
-    /** Without a grant for a call that was made without asking. */
     async settle(
       limiter: string,
       limits: ProviderLimits,
-      {
-        grantId = '',
-        ageMs,
-        freed,
-      }: { readonly grantId: string | undefined; readonly ageMs: number; readonly freed: number },
-      { usedTokens = -1, outputTokens = -1, unused, limited, report }: GrantOutcome,
+      { grantId = '', ageMs, freed }: EndedGrant,
+      outcome: GrantOutcome,
     ) {
-      const windows = [report?.requests, report?.tokens].flatMap((window) => [
-        window?.limit ?? -1,
-        window?.remaining ?? -1,
-        Math.ceil(window?.resetMs ?? -1),
-      ]);
-      const used = [usedTokens, outputTokens, unused ? 1 : 0, limited ? 1 : 0, Math.ceil(limited?.retryAfterMs ?? -1)];
-      const reply = await run('settle', limiter, [...configured(limits), grantId, ageMs, ...used, freed, ...windows]);
+      const args = [...configured(limits), grantId, ageMs, ...outcomeArgs(outcome, freed)];
+      const reply = await run('settle', limiter, args);
       const [cooldownMs = 0, requestsPerMinute = 0, tokensPerMinute = 0, requestsPerWindow = 0] =
         reply as readonly number[];
       return { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow };
@@ -118,9 +104,37 @@ export function redisLimiters(redis: RedisConnection, keys: Keys) {
     /** Takes the runs to wake, by limiter. */
     async dispatch(): Promise<ReadonlyMap<string, readonly string[]>> {
       const limiters = await redis.smembers(keys.limiters);
-      return new Map(await Promise.all(limiters.map(async (name) => [name, await dispatchOne(name)] as const)));
+      return new Map(
+        await Promise.all(limiters.map(async (name) => [name, await dispatchOne(name, run, redis, keys)] as const)),
+      );
     },
   });
+}
+
+type Run = (name: keyof typeof scripts, limiter: string, args: readonly (string | number)[]) => Promise<unknown>;
+
+async function dispatchOne(limiter: string, run: Run, redis: RedisConnection, keys: Keys): Promise<readonly string[]> {
+  const look = async () => (await run('dispatch', limiter, [])) as readonly [waiting: number, ...runIds: string[]];
+  const [waiting, ...runIds] = await look();
+  if (waiting > 0) return runIds;
+  // A run may have parked meanwhile; one that parks after this second look lists the name again.
+  await redis.srem(keys.limiters, limiter);
+  const [since, ...more] = await look();
+  if (since > 0) await redis.sadd(keys.limiters, limiter);
+  return [...runIds, ...more];
+}
+
+function outcomeArgs(
+  { usedTokens = -1, outputTokens = -1, unused, limited, report }: GrantOutcome,
+  freed: number,
+): number[] {
+  const windows = [report?.requests, report?.tokens].flatMap((window) => [
+    window?.limit ?? -1,
+    window?.remaining ?? -1,
+    Math.ceil(window?.resetMs ?? -1),
+  ]);
+  const retryAfterMs = Math.ceil(limited?.retryAfterMs ?? -1);
+  return [usedTokens, outputTokens, unused ? 1 : 0, limited ? 1 : 0, retryAfterMs, freed, ...windows];
 }
 
 function configured({
