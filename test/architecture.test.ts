@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { arrows, maxFilesInFolder, roomOf, turnStarters, violations, type House } from './support/house-rules.ts';
 
 const root = join(import.meta.dirname, '..');
-const loaders = new Set(['src/worker/agents/load-folder.ts']);
+const loaders = new Set(['src/worker/agents/load-agents.ts']);
 
 function wholeHouse(): House {
   const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
@@ -239,8 +239,8 @@ test('the check accepts what the arrows and the fences allow', () => {
     'src/worker/llm/openai/a.ts': `import OpenAI from 'openai'; import type { A } from '../../../shared/contract/a.ts';`,
     'src/worker/ops/metrics/metrics.ts': `import { Gauge } from 'prom-client';`,
     'src/worker/turn/a.ts': `import '../llm/openai/a.ts';`,
-    'src/worker/agents/load-folder.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
-    'src/worker/jobs/a.ts': `import '../agents/load-folder.ts'; import { Worker } from 'bullmq';`,
+    'src/worker/agents/load-agents.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
+    'src/worker/jobs/a.ts': `import '../agents/load-agents.ts'; import { Worker } from 'bullmq';`,
     'src/worker/build.ts': `import './jobs/a.ts'; import '../shared/state/redis.ts'; import './ops/metrics/metrics.ts';`,
     'src/worker/main.ts': `import './build.ts'; export const env = process.env;`,
   };

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { loadModelScript } from '../src/worker/llm/backends/script-file.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
+import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { findTools } from '../src/worker/tools/code-mode/tools.ts';
 import { defaultLimits, scriptGraceMs, maxJsonLevels } from '../src/worker/tools/code-mode/protocol.ts';
 import { codeBlocks } from './support/markdown.ts';

@@ -5,10 +5,10 @@ import { inject, expect, test } from 'vitest';
 import { parseConfig } from '../src/shared/contract/config.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import { loadTenants } from '../src/shared/contract/tenants.ts';
-import { modelsOf } from '../src/worker/agents/chain.ts';
+import { modelsOf } from '../src/worker/agents/agent-models.ts';
 import { createPriceLookup, loadPrices } from '../src/worker/llm/prices.ts';
 import { createProviders } from '../src/worker/llm/backends/providers.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
+import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { testPrefix } from './support/redis.ts';
 

@@ -9,7 +9,7 @@ import { hardText } from '../src/worker/guards/hard-rules.ts';
 import { configArgs, withoutFixedArgs } from '../src/worker/tools/configure.ts';
 import { policyAction, policyCondition } from '../src/shared/contract/agent/policy.ts';
 import { sanitization, trustClass } from '../src/shared/contract/agent/agent.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
+import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { loadPolicyFile, policyFor } from '../src/worker/agents/policy-file.ts';
 import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
 import { codeBlocks, firstCells } from './support/markdown.ts';

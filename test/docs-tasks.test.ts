@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { taskResult, taskSettings, taskStoppedBy } from '../src/shared/contract/orchestration/task.ts';
 import type { AgentAdapter, AgentManifest, TaskOutcome } from '../src/worker/index.ts';
 import { createScriptedProvider, scripted } from '../src/worker/llm/backends/scripted.ts';
-import { loadAgents } from '../src/worker/agents/load-folder.ts';
+import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { defineAgentManifest, type SurfaceName } from '../src/worker/local/manifest/define-manifest.ts';
 import { runManifest } from '../src/worker/local/manifest/run-manifest.ts';
 import { runAgentTask } from '../src/worker/orchestration/task/run-task.ts';

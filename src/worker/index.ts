@@ -8,7 +8,7 @@ export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './
 export type { AgentToolOptions } from './agents/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
 export type { EmbeddedMessage, Embedder } from './jobs/embeddings.ts';
-export type { LoadTask } from './agents/load-folder.ts';
+export type { LoadTask } from './agents/load-agents.ts';
 export type { TaskDefinition } from '../shared/contract/orchestration/task.ts';
 export { defineTool } from './tools/define.ts';
 export {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ThreadLock } from '../../src/shared/state/thread/wait-queue.ts';
+import type { ThreadLock } from '../../src/shared/state/thread/lock.ts';
 import { seeded } from '../support/seeded.ts';
 import { answers, aRun, asks, enter, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 

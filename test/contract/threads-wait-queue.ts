@@ -1,4 +1,4 @@
-import { lookAfterMs, leftMs } from '../../src/shared/state/thread/wait-queue.ts';
+import { lookAfterMs, leftMs } from '../../src/shared/state/thread/lock.ts';
 import { expect, test } from 'vitest';
 import { aRun, asks, ends, enter, acquire, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 

@@ -1,5 +1,5 @@
 import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
-import type { ThreadLock } from '../../src/shared/state/thread/wait-queue.ts';
+import type { ThreadLock } from '../../src/shared/state/thread/lock.ts';
 import type { ThreadStore } from '../../src/shared/state/thread/threads.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 

@@ -1,4 +1,4 @@
-import { lookAfterMs } from '../../src/shared/state/thread/wait-queue.ts';
+import { lookAfterMs } from '../../src/shared/state/thread/lock.ts';
 import { expect, test } from 'vitest';
 import { inMemoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { seeded } from '../support/seeded.ts';

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { Redactor } from '../../src/shared/base/redact.ts';
 import { parseConfig } from '../../src/shared/contract/config.ts';
-import { loadAgents } from '../../src/worker/agents/load-folder.ts';
+import { loadAgents } from '../../src/worker/agents/load-agents.ts';
 import { createToolSecrets } from '../../src/worker/agents/tool-secrets.ts';
 import { createToolkit } from '../../src/worker/agents/toolkit.ts';
 import { codeBlocks } from './markdown.ts';

@@ -17,7 +17,7 @@ const entries = new Map([
 ]);
 
 /** Modules that name one of the entries by where they are themselves. */
-const namesEntries = ['worker/main', 'worker/agents/load-folder', 'producer/http/register-agents'];
+const namesEntries = ['worker/main', 'worker/agents/load-agents', 'producer/http/register-agents'];
 
 /**
  * Bundles the entries, with all packages but `zod`, which agents share: a process is ready in less than half of the time

@@ -2,7 +2,7 @@ import { pendingNameOf } from '../../shared/contract/decisions.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import { isTerminal, type PendingView, type RunEvent } from '../../shared/contract/event.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
-import { Stop, untilStopped } from '../client/stop.ts';
+import { Stop, untilStopped } from '../client/stop-signal.ts';
 import type { BatchClient } from './batch-options.ts';
 
 /** A run that has been accepted and whose end is not written yet. */

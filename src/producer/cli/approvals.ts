@@ -2,7 +2,7 @@ import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, typ
 import { defined } from '../../shared/base/collections.ts';
 import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { Stop, untilStopped } from '../client/stop.ts';
+import { Stop, untilStopped } from '../client/stop-signal.ts';
 import { openClient } from './options/open-client.ts';
 import { dim, duration, oneLine } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';

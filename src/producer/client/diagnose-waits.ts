@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
-import { lockedThreads } from '../../shared/state/thread/wait-queue.ts';
+import { lockedThreads } from '../../shared/state/thread/lock.ts';
 import type { ClientCore } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */

@@ -7,7 +7,7 @@ import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView 
 import { EventBuffer } from './follow/event-hub.ts';
 import type { ClientCore } from './client-core.ts';
 import type { ResultOptions } from './options.ts';
-import { Stop, untilStopped } from './stop.ts';
+import { Stop, untilStopped } from './stop-signal.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 
 /** Records that a list reads at a time. One may be 256 KB of input and as much of an answer. */

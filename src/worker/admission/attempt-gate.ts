@@ -8,7 +8,7 @@ import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
 import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';
 import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
-import { TurnSuspension } from '../turn/contract.ts';
+import { TurnSuspension } from '../turn/turn-ports.ts';
 import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
 
 export interface GateOptions extends BudgetGateOptions {

@@ -5,7 +5,7 @@ import type { Log } from '../../shared/base/log.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../shared/state/money/ledger.ts';
 import type { AccountState, Accounts } from '../../shared/state/money/accounts.ts';
-import { TurnSuspension } from '../turn/contract.ts';
+import { TurnSuspension } from '../turn/turn-ports.ts';
 
 export interface BudgetGateOptions {
   readonly ports: { readonly ledger: Ledger };

@@ -11,7 +11,7 @@ import type { ResultReader } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';
-import type { ModelCallVerdict } from '../turn/contract.ts';
+import type { ModelCallVerdict } from '../turn/turn-ports.ts';
 import type { PostCompactionHook } from '../turn/compaction/policy.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';

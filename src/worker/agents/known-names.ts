@@ -3,8 +3,8 @@ import { RunError } from '../../shared/base/errors.ts';
 import { otherName } from '../../shared/base/ids.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
-import type { LoadedAgent } from './load-agents.ts';
-import type { NamedFunctions } from './load-folder.ts';
+import type { LoadedAgent } from './loaded-agent.ts';
+import type { NamedFunctions } from './load-agents.ts';
 
 /** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
 export function configuredModels(

@@ -6,7 +6,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import { FallbackChain, type ChainDeps } from '../llm/fallback-chain.ts';
 import type { CompactionPolicy, CompactionModels } from '../turn/compaction/policy.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { LoadedAgent } from './loaded-agent.ts';
 
 /** A model, and who serves it. */
 export interface Served {

@@ -10,7 +10,7 @@ import type { Policy } from '../guards/policy.ts';
 import type { ProgressNotes } from '../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../shared/state/results/artifacts.ts';
 import type { Breakers } from '../../shared/state/limits/breakers.ts';
-import type { LoadedAgent, ToolOffer } from './load-agents.ts';
+import type { LoadedAgent, ToolOffer } from './loaded-agent.ts';
 import { loadPolicyFile, policyFor, policyWarnings, type PolicyFile } from './policy-file.ts';
 import type { ToolSecrets } from './tool-secrets.ts';
 import { createAskUser, notifyUser } from '../tools/builtin/user.ts';

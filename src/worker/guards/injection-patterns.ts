@@ -1,4 +1,4 @@
-import { fold } from './fold.ts';
+import { fold } from './folded-text.ts';
 
 /**
  * Words of texts that instruct a model instead of informing it. `words` for scripts with spaces between words,

@@ -1,6 +1,6 @@
 import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
 import { assertNever } from '../../shared/base/errors.ts';
-import { fold, type Folded, hiddenFindings, withoutHidden } from './fold.ts';
+import { fold, type Folded, hiddenFindings, withoutHidden } from './folded-text.ts';
 import { injectionPatterns } from './injection-patterns.ts';
 
 /** Characters of a result that are looked at. The rest is never handed on where it would have to be clean. */

@@ -4,10 +4,10 @@ import { newNonce } from '../../shared/base/ids.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
-import { TurnSuspension } from '../turn/contract.ts';
+import { TurnSuspension } from '../turn/turn-ports.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { unknownAgent } from '../agents/known-names.ts';
-import type { RunDeps } from '../run/open-run.ts';
+import type { RunDeps } from '../run/run-context.ts';
 import { paymentBy, writeOff } from '../run/payment.ts';
 
 export type AuxiliaryCallDeps = Pick<

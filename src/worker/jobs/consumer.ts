@@ -5,7 +5,7 @@ import type { Log } from '../../shared/base/log.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { jobOptions, runJobSchema, type RunJob } from '../../shared/contract/run.ts';
-import type { RunDeps } from '../run/open-run.ts';
+import type { RunDeps } from '../run/run-context.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 

@@ -12,7 +12,7 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
 
 export interface PostRunQueueDeps {
   readonly queues: { get(name: string): Queue };

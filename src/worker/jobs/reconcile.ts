@@ -12,7 +12,7 @@ import { budgetScope } from '../../shared/contract/money.ts';
 import { type RedisConnection } from '../../shared/state/connect.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
 import { isTerminalStatus, type RunJob } from '../../shared/contract/run.ts';
-import type { DueThread, DueEntry } from '../../shared/state/thread/wait-queue.ts';
+import type { DueThread, DueEntry } from '../../shared/state/thread/lock.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Children } from '../../shared/state/run/children/children.ts';

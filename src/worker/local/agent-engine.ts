@@ -4,7 +4,7 @@ import { serverPrefix, mcpServers, type McpServer } from '../../shared/contract/
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
-import type { Boundary } from '../agents/boundary.ts';
+import type { Boundary } from '../agents/credentials.ts';
 import { createAgentWith } from './create-agent.ts';
 import type { AgentHandle, CreateAgentOptions } from './agent-handle.ts';
 import type { Agent } from '../agents/define-agent.ts';

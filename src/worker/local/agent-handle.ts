@@ -3,7 +3,7 @@ import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView, RunRequestInput } from '../../shared/contract/run.ts';
 import type { AgentToolOptions } from '../agents/agent-tool.ts';
 import type { Agent } from '../agents/define-agent.ts';
-import type { LoadTask } from '../agents/load-folder.ts';
+import type { LoadTask } from '../agents/load-agents.ts';
 import type { Middleware } from '../llm/backends/middleware.ts';
 import type { ModelResolver } from '../llm/backends/providers.ts';
 import type { LlmProvider } from '../llm/provider.ts';

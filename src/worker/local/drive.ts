@@ -6,7 +6,7 @@ import { tenantsOf } from '../../shared/contract/tenants.ts';
 import { childrenOf } from '../../shared/state/run/children/children.ts';
 import { CancelWatch } from '../run/signals.ts';
 import { FlushTimer } from '../run/writer.ts';
-import type { RunDeps } from '../run/open-run.ts';
+import type { RunDeps } from '../run/run-context.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import type { InMemoryPorts } from './stores/in-memory.ts';

@@ -5,7 +5,7 @@ import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { type RunUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
 import { parseConfig } from '../../shared/contract/config.ts';
 import type { TaskDefinition } from '../../shared/contract/orchestration/task.ts';
-import { createBoundary } from '../agents/boundary.ts';
+import { createBoundary } from '../agents/credentials.ts';
 import { createAgentEngine, OwnParts, type AgentEngineOptions } from './agent-engine.ts';
 import { defaultPrompt } from '../prompt/system-prompt.ts';
 import type { Agent } from '../agents/define-agent.ts';

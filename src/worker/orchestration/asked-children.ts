@@ -2,7 +2,7 @@ import type { ChildEnd } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { PlannedRun } from '../tools/tool.ts';
-import type { SuspendedWait } from '../turn/contract.ts';
+import type { SuspendedWait } from '../turn/turn-ports.ts';
 import type { AskedChild, ChildAnswer } from './orchestration.ts';
 
 interface Child {

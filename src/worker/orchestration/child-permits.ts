@@ -11,7 +11,7 @@ import type { ChildEnd } from '../../shared/contract/control.ts';
 import { policyAction } from '../../shared/contract/agent/policy.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
 
 /** What people are asked, as they are shown it. */
 export type AskedItem = Omit<PendingItem, 'id' | 'requestedAt'> & { readonly requestedAt?: string };

@@ -10,7 +10,7 @@ import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { PersonDecision, OrchestrationFact } from '../../shared/contract/journal/turn-state.ts';
 import type { RunEnd } from '../tools/tool-error.ts';
 import { within } from '../../shared/base/deadline.ts';
-import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
+import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/turn-ports.ts';
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';

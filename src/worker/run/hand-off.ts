@@ -11,8 +11,8 @@ import {
 } from '../../shared/contract/handoff/handoff-filters.ts';
 import { continueFrom } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 
 /**
  * Makes another agent the active one. It sees only what its filter lets through. Throws `handoff_target_not_found`, and what

@@ -6,7 +6,7 @@ import { continueFrom, type TurnState } from '../../shared/contract/journal/fold
 import type { TurnOutcome } from '../turn/turn.ts';
 import { boundsOf } from './limits.ts';
 import type { Ports } from './ports.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 import { errorInfoOf } from './settle.ts';
 
 /**

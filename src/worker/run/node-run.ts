@@ -3,7 +3,7 @@ import type { NodeConfig } from '../../shared/contract/node.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import { renderTemplate, type TemplateData } from '../prompt/template.ts';
 import { effectiveRetry } from './limits.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
 
 /** The agent as this run uses it and its first user message, or why the run cannot be run. */
 export interface Assignment {

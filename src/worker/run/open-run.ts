@@ -1,79 +1,272 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { newNonce } from '../../shared/base/ids.ts';
 import type { Log } from '../../shared/base/log.ts';
-import type { RunRecord } from '../../shared/contract/run.ts';
+import type { CancelRequest } from '../../shared/contract/control.ts';
+import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
+import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
-import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import type { Assignment } from './node-run.ts';
-import type { Relay } from './relay.ts';
-import type { RunThread } from './run-thread.ts';
-import type { RunSignals, CancelWatch } from './signals.ts';
-import type { RunWriter, FlushTimer } from './writer.ts';
-import type { Tenants } from '../../shared/contract/tenants.ts';
-import type { MoneyMeter } from '../admission/budget-gate.ts';
-import type { AgentModels } from '../agents/chain.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { LoadTask, NamedFunctions } from '../agents/load-folder.ts';
-import type { ToolServices } from '../agents/toolkit.ts';
-import type { CompactionRequests, CompactionOutcome } from '../turn/compaction/policy.ts';
-import type { LimitCaps } from './limits.ts';
+import type { Claim } from '../../shared/state/run/claim.ts';
+import { type OutgoingEvent, stampOf } from '../../shared/state/script.ts';
+import { countedAgent } from '../agents/known-names.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
+import { assignmentOf, type Assignment } from './node-run.ts';
+import type { JobOutcome } from './outcome.ts';
+import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
-import type { Suspects } from './suspect.ts';
+import { Relay } from './relay.ts';
+import { logStarted, runLogOf } from './run-log.ts';
+import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
+import { RunSignals } from './signals.ts';
+import { RunWriter, type EventContext } from './writer.ts';
 
-/** A run that this processor call owns. */
-export interface OpenRun extends AsyncDisposable {
+/** The worker that claims a run. */
+export interface Taker {
+  readonly queue: string;
+  readonly worker: string;
+  /** `watched` where the process has no other run. */
+  readonly activity: Activity;
+}
+
+/** What the job layer knows about this delivery of the job. */
+export interface Delivery extends Taker {
+  readonly jobTry: number;
+  /** Crashes, and blame, from which on this queue refuses the run. */
+  readonly crashLimit: number;
+  readonly blameLimit: number;
+}
+
+/** A taker without a job comes after every delivery, and takes the run however often it has crashed. */
+const last = Number.MAX_SAFE_INTEGER;
+const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
+
+type OpenDeps = Pick<RunDeps, 'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake'>;
+
+/** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
+export async function openRun(
+  job: Pick<RunJob, 'runId' | 'segment'>,
+  delivery: Delivery | Taker,
+  deps: OpenDeps,
+  signal: AbortSignal,
+): Promise<{ readonly kind: 'open'; readonly run: OpenRun } | JobOutcome> {
+  const found = await load(job.runId, deps, signal);
+  if (found.kind === 'skipped') return found;
+  const claimed = await claim(found, job, delivery, deps);
+  if (claimed.kind !== 'claimed') return claimed;
+  // If a later step fails, the stack closes what was opened.
+  using opening = new DisposableStack();
+  const parts = openParts(found, claimed, delivery, deps, signal, opening);
+  announce(found, claimed, parts.log, deps);
+  const record = await withDeadline(claimed, found.assignment, parts, deps.ports);
+  const { assignment, mayEnter } = found;
+  const thread = mayEnter ? await takeThread(claimed.record, assignment.prompt, deps.ports) : undefined;
+  if (thread === 'waiting') {
+    // It had the lock before its wait, and other runs are before it now.
+    await parts.writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
+    return skipped('waiting');
+  }
+  const folded = fold(claimed, assignment, thread, deps);
+  if (folded.state.agentId !== undefined) parts.writer.setActiveAgent(folded.state.agentId);
+  const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
+  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, parts.writer, deps);
+  const kept = opening.move();
+  const run = { ...parts, ...folded, record, thread: thread?.thread, accounts };
+  return { kind: 'open', run: { ...run, [Symbol.asyncDispose]: async () => kept.dispose() } };
+}
+
+type Skipped = Extract<JobOutcome, { kind: 'skipped' }>;
+
+function skipped(reason: Skipped['reason']): Skipped {
+  return { kind: 'skipped', reason };
+}
+
+/** What is known of a run before its claim. */
+interface Found {
+  readonly kind: 'found';
   readonly record: RunRecord;
   readonly assignment: Assignment;
-  /** The fold of its journal. */
-  readonly state: TurnState;
-  /** Of a run in a thread. */
-  readonly thread: RunThread | undefined;
-  readonly writer: RunWriter;
-  readonly signals: RunSignals;
-  readonly log: Log;
-  /** The nonce of this processor call. */
+  /** False: its thread refuses it. */
+  readonly mayEnter: boolean;
+  /** Its wait ended, and there is nothing to recover. */
+  readonly isResumed: boolean;
+}
+
+/**
+ * Reads the run, and enters its thread. The events that the claim writes are made from this record, before the claim answers
+ * with its own. Agent, thread and ids of a run are fixed at creation, so they cannot differ.
+ */
+async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSignal): Promise<Found | Skipped> {
+  const record = await ports.runs.load(runId);
+  if (!record) return skipped('gone');
+  const startBy = startByOf(record);
+  if (record.status === 'queued' && startBy !== undefined && startBy <= ports.clock.now()) {
+    // `DeadlineWatch` ends it, without an event that it started.
+    await ports.deadlines.at(runId, startBy);
+    return skipped('expired');
+  }
+  const entry = await turnInThread(record, ports);
+  if (entry === 'waiting') return skipped('waiting');
+  const assigned = await assignmentOf(record.request, agents, signal);
+  const isResumed = record.resumedEpoch !== undefined && record.resumedEpoch === record.epoch;
+  const mayEnter = entry === 'turn';
+  const assignment = mayEnter ? assigned : { ...assigned, refusal: entry };
+  return { kind: 'found', record, assignment, mayEnter, isResumed };
+}
+
+interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
   readonly owner: string;
-  /** Those of the agent that was asked for, also after a handoff. */
-  readonly accounts: Accounts;
-  /** How long it has been on workers so far, over all segments, in whole milliseconds. */
-  readonly workedMs: () => number;
-  /** Of a child: publishes its events to its parents. */
-  readonly relay: Relay | undefined;
+  readonly start: 'first' | 'resumed' | 'recovered';
+  /** What the claim has written, `run.started` or `run.recovered` first. */
+  readonly events: readonly OutgoingEvent[];
 }
 
-/** Made once for a process. Each function of this room takes the part that it uses. */
-export interface RunDeps extends AgentModels {
-  readonly ports: Ports;
-  readonly agents: ReadonlyMap<string, LoadedAgent>;
-  readonly flushTimer: FlushTimer;
-  readonly cancels: CancelWatch;
-  readonly limitCaps: LimitCaps;
-  /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
-  readonly maxInlineWaitMs: number;
-  /** The budget of each tenant, and its weight where tenants share a provider limit. */
-  readonly tenants: Tenants;
-  /** What the tools of all runs share. */
-  readonly tools: ToolServices;
-  /** Absent: there are no tasks. */
-  readonly loadTask?: LoadTask | undefined;
-  /** The functions that requests name. Absent: there are none. */
-  readonly functions?: NamedFunctions | undefined;
-  /** Where the caller of an agent in this process asks for compactions. */
-  readonly compactionRequests?: CompactionRequests | undefined;
-  /** Absent: nothing is counted, and every model by its own name. */
-  readonly metrics?: RunCounters | undefined;
-  /** Absent: this process runs one run at a time, and there is no other worker. */
-  readonly suspects?: Suspects | undefined;
-  /** Queues the post-run jobs of a run in a thread. Idempotent. Absent: there are none. */
-  readonly queuePostRunJobs?: ((record: RunRecord) => Promise<void>) | undefined;
-  /** Resumes a suspended run. Returns at once. */
-  readonly wake: (runId: string, summary: string) => void;
-  /** True once this worker is shutting down: runs stop at their next commit. */
-  stopping(): boolean;
+/** Makes this processor call the owner of the run, in place of the worker that had it. */
+async function claim(
+  { record, assignment: { agent }, isResumed }: Found,
+  { runId, segment }: Pick<RunJob, 'runId' | 'segment'>,
+  delivery: Delivery | Taker,
+  { ports, suspects }: OpenDeps,
+): Promise<Claimed | JobOutcome> {
+  const context = contextOf(record, delivery);
+  const event = (body: EventBody): OutgoingEvent => ({
+    timestamp: new Date(ports.clock.now()).toISOString(),
+    ...context,
+    ...body,
+  });
+  const { kind, epoch, request, worker } = record;
+  const model = agent && (request.overrides?.model ?? agent.definition.model);
+  const about = { type: 'run.started', kind, attempt: epoch + 1 } as const;
+  const started = event({ ...about, resumed: isResumed ? true : undefined, model });
+  const recovered = event({ type: 'run.recovered', fromCheckpoint: record.steps, previousWorker: worker });
+  const node = workOf(request).kind === 'node' ? [event({ type: 'node.started' })] : [];
+  const opening = [started, ...node, event({ type: 'agent.start' })];
+  const going = [isResumed ? started : recovered];
+  const wasLost = record.status === 'running' && worker !== undefined;
+  const excusedWorker = wasLost && (await suspects?.isExcused(worker, runId)) ? worker : undefined;
+  const owner = newNonce();
+  const answer = await ports.runs.claim(
+    { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment },
+    opening,
+    going,
+  );
+  if (answer.kind === 'crashed_too_often') return answer;
+  if (answer.kind !== 'claimed') return skipped(answer.kind);
+  const start = answer.first ? 'first' : isResumed ? 'resumed' : 'recovered';
+  return { ...answer, owner, start, events: answer.first ? opening : going };
 }
 
-/** Counts what runs cost and do. */
-export interface RunCounters {
-  readonly money: MoneyMeter;
-  /** The name under which a model is counted and limited. */
-  readonly modelName: (model: string) => string;
-  readonly compacted: (agentId: string, outcome: CompactionOutcome) => void;
+/** Counts and logs that the run began here. */
+function announce({ record, isResumed }: Found, claimed: Claimed, log: Log, { ports, ...known }: OpenDeps): void {
+  const waitedMs = ports.clock.now() - Date.parse(record.createdAt) - (record.request.delayMs ?? 0);
+  const queueWaitMs = isResumed ? undefined : Math.max(0, waitedMs);
+  const [begun] = claimed.events;
+  if (begun) ports.observe(begun, { agentId: countedAgent(record.request, known), kind: record.kind, queueWaitMs });
+  logStarted(log, claimed, { resumed: isResumed, queueWaitMs: Math.max(0, waitedMs) });
+}
+
+type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay'>;
+
+/** The signals, the writer and the relay of a run that this process owns, until `opening` is closed. */
+function openParts(
+  { record: before }: Found,
+  { record, seq, owner, cancel, events }: Claimed,
+  delivery: Delivery | Taker,
+  { ports, flushTimer, cancels }: OpenDeps,
+  signal: AbortSignal,
+  opening: DisposableStack,
+): Parts {
+  const { runId } = record;
+  const log = runLogOf(ports.log, record, delivery.worker);
+  const signals = new RunSignals(signal);
+  opening.defer(() => signals.dispose());
+  const relay = before.parent && new Relay(runId, before.parent, { ...ports, log });
+  relay?.add(events, seq - events.length + 1);
+  const workedMs = workedTime(record.workedMs ?? 0, ports.clock);
+  const writer = new RunWriter({
+    ownership: { runId, owner },
+    context: contextOf(before, delivery),
+    seq,
+    ports: { ...ports, log },
+    flushTimer,
+    kind: record.kind,
+    workedMs,
+    onWritten: (written, first) => relay?.add(written, first),
+    onFenced: () => signals.lose('another worker took this run over'),
+    onCancel: (request) => takeCancel(request),
+  });
+  const takeCancel = (request: CancelRequest) => {
+    const { drain, onPendingApprovals } = request;
+    if (signals.cancel(request)) writer.emit({ type: 'agent.cancelling', drain, onPendingApprovals });
+  };
+  opening.defer(() => writer.close());
+  opening.use(cancels.watch(runId, takeCancel));
+  if (cancel && record.isCancelling) signals.cancel(cancel);
+  else if (cancel) takeCancel(cancel);
+  return { writer, signals, log, owner, workedMs, relay };
+}
+
+/**
+ * How long a run has been on a worker, in whole milliseconds: what earlier segments have recorded, and this one since its
+ * claim. A segment that crashed counts up to its last commit, which is all that is known of it. Time without a worker (in a
+ * queue, suspended, between a crash and the next claim) is not in it.
+ */
+function workedTime(beforeMs: number, clock: Pick<Clock, 'monotonic'>): () => number {
+  const claimedMs = clock.monotonic();
+  return () => beforeMs + Math.max(0, Math.round(clock.monotonic() - claimedMs));
+}
+
+/** The record with its deadline, which the signals of the run enforce from now on. */
+async function withDeadline(
+  { entries, record }: Claimed,
+  { agent }: Assignment,
+  { writer, signals }: Parts,
+  { deadlines, clock }: Ports,
+): Promise<RunRecord> {
+  const own = deadlineOf(record);
+  const { deadlineMs } = agent?.definition.limits ?? {};
+  // The agent's own deadline becomes the run's when it begins: as long as no worker has written an entry, and the run has no
+  // other deadline.
+  const begins = entries.length === 0 && record.deadlineAt === undefined;
+  const agents = begins && deadlineMs !== undefined ? Date.parse(record.createdAt) + deadlineMs : Infinity;
+  const atMs = Math.min(own ?? Infinity, agents);
+  if (atMs === Infinity) return record;
+  const deadlineAt = new Date(atMs).toISOString();
+  if (atMs !== own) {
+    await deadlines.at(record.runId, atMs);
+    await writer.commit({ patch: { deadlineAt } });
+  }
+  signals.limitDeadline(atMs, atMs - clock.now());
+  return { ...record, deadlineAt };
+}
+
+/** The state of the run, and its active agent. What a node adds to the prompt is for the agent that it names. */
+function fold(
+  { record, entries }: Claimed,
+  assignment: Assignment,
+  thread: TakenThread | undefined,
+  { agents }: Pick<OpenDeps, 'agents'>,
+): Pick<OpenRun, 'state' | 'assignment'> {
+  const past = thread?.past ?? record.parent?.history ?? [];
+  const state = foldJournal([...past, { role: 'user', content: assignment.prompt }], entries, thread?.session);
+  if (state.agentId === undefined) return { state, assignment };
+  return { state, assignment: { ...assignment, agent: agents.get(state.agentId), append: undefined } };
+}
+
+/** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */
+async function recover(
+  state: TurnState,
+  { request }: RunRecord,
+  accounts: Accounts,
+  writer: RunWriter,
+  deps: OpenDeps,
+): Promise<void> {
+  await writeOff(accounts, deps);
+  // Deltas of the lost model call are in the log; readers must drop them before the call is repeated.
+  if (!hasOpenCalls(state) && !isOrchestrated(workOf(request)))
+    writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
+}
+
+function contextOf(record: RunRecord, delivery: Delivery | Taker): EventContext {
+  return { ...stampOf(record), jobAttempt: 'jobTry' in delivery ? delivery.jobTry : undefined };
 }

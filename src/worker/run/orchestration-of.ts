@@ -4,13 +4,13 @@ import type { FanOutRequest } from '../../shared/contract/orchestration/requests
 import type { OrchestratedWork, RunRecord } from '../../shared/contract/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { unknownAgent } from '../agents/known-names.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-permits.ts';
 import { evaluateOrchestration } from '../orchestration/evaluate-orchestration.ts';
 import { fanOutOrchestration } from '../orchestration/fan-out-run.ts';
 import { boundsOf, effectiveLimits, effectiveTaskLimits } from './limits.ts';
-import type { NamedFunctions } from '../agents/load-folder.ts';
+import type { NamedFunctions } from '../agents/load-agents.ts';
 import { refused } from './outcome.ts';
 import { runOrchestration } from '../orchestration/orchestration-run.ts';
 import type { Orchestration } from '../orchestration/orchestration.ts';

@@ -4,8 +4,8 @@ import type { RunRecord } from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { StepGateOptions } from '../admission/step-gate.ts';
 import { countedAgent } from '../agents/known-names.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 import { effectiveBudget } from './limits.ts';
 
 /** The accounts that pay for the run. */

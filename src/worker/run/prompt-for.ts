@@ -4,9 +4,9 @@ import { RunError } from '../../shared/base/errors.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
 import { within } from '../../shared/base/deadline.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
 import type { Ports } from './ports.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 
 const buildMs = 30_000;
 

@@ -10,8 +10,8 @@ import {
 } from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { handOff } from './hand-off.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
-import { openRun, type Delivery } from './open.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
+import { openRun, type Delivery } from './open-run.ts';
 import { withNodeRetries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
 import { orchestrate } from './orchestration-of.ts';

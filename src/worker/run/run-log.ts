@@ -3,7 +3,7 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { OpenRun } from './open-run.ts';
+import type { OpenRun } from './run-context.ts';
 import { durationMs, type JobOutcome } from './outcome.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Claim } from '../../shared/state/run/claim.ts';

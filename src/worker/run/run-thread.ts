@@ -1,7 +1,7 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
-import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/wait-queue.ts';
+import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/lock.ts';
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
 import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';

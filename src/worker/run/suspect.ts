@@ -1,5 +1,5 @@
 import type { Activity, RunRecord } from '../../shared/contract/run.ts';
-import type { SuspectWork } from '../turn/contract.ts';
+import type { SuspectWork } from '../turn/turn-ports.ts';
 import type { RunSignals } from './signals.ts';
 import type { RunWriter } from './writer.ts';
 

@@ -3,10 +3,10 @@ import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { PlannedRun } from '../tools/tool.ts';
-import type { SuspendedWait } from '../turn/contract.ts';
+import type { SuspendedWait } from '../turn/turn-ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { openChildren, startPlannedChildren } from './delegate.ts';
-import type { RunDeps, OpenRun } from './open-run.ts';
+import type { RunDeps, OpenRun } from './run-context.ts';
 import { type JobOutcome, totalsOf } from './outcome.ts';
 import type { Ports } from './ports.ts';
 

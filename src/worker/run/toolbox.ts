@@ -22,7 +22,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { createAgentTool } from '../agents/agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
-import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadedAgent } from '../agents/loaded-agent.ts';
 
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {

@@ -3,7 +3,7 @@ import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage, type Usage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/base/text.ts';
-import type { Turn } from './contract.ts';
+import type { Turn } from './turn-ports.ts';
 import type { LlmPart } from '../llm/provider.ts';
 import { callSummary, shownArgs } from '../tools/execute/args.ts';
 import { outputSummary } from '../tools/execute/result.ts';

@@ -12,7 +12,7 @@ import { attemptsMade, listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
-import { recordEntry, type Turn } from './contract.ts';
+import { recordEntry, type Turn } from './turn-ports.ts';
 import type { TurnState } from '../../shared/contract/journal/turn-state.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { ChainRequest } from '../llm/candidate.ts';
 import type { Advertisement } from '../tools/registry.ts';
 import { responseFormatOf } from './output.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import type { TurnSpec } from './contract.ts';
+import type { TurnSpec } from './turn-ports.ts';
 
 /** The next step's request. Fields that are not set are absent, because absent fields are not sent. */
 export function buildRequest(

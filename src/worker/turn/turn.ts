@@ -10,7 +10,7 @@ import {
   type TurnDeps,
   type TurnOutcome,
   type TurnSpec,
-} from './contract.ts';
+} from './turn-ports.ts';
 import type { BatchEnd } from '../tools/execute/run-batch.ts';
 import { refusalOf } from './compaction/compaction.ts';
 import { clip } from '../../shared/base/text.ts';
@@ -21,7 +21,7 @@ import { readOutput } from './output.ts';
 import { continueFrom, type TurnState, hasOpenCalls } from '../../shared/contract/journal/fold.ts';
 import type { ToolHost } from '../tools/execute/batch.ts';
 
-export type { TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';
+export type { TurnDeps, TurnOutcome, TurnSpec } from './turn-ports.ts';
 
 /**
  * Takes a turn from where its journal stands to its end: model, tools, model, until an answer, a limit or a stop. Every

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../src/shared/base/clock.ts';
-import { enterThread } from '../../../src/shared/state/thread/wait-queue.ts';
+import { enterThread } from '../../../src/shared/state/thread/lock.ts';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { jobIdFor } from '../../../src/shared/base/ids.ts';

@@ -9,7 +9,7 @@ import type { RateLimiter, GrantOutcome } from '../../../src/shared/state/limits
 import type { Ledger, ReserveRequest, Reservation, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import type { AccountState } from '../../../src/shared/state/money/accounts.ts';
 import { AttemptGate, type GateOptions } from '../../../src/worker/admission/attempt-gate.ts';
-import { TurnSuspension } from '../../../src/worker/turn/contract.ts';
+import { TurnSuspension } from '../../../src/worker/turn/turn-ports.ts';
 import { fakeClock, never, usage } from '../llm/chain-world.ts';
 
 /** Microcents per million tokens. */

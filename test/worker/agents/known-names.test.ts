@@ -7,7 +7,7 @@ import type { Ledger } from '../../../src/shared/state/money/ledger.ts';
 import { BudgetGate } from '../../../src/worker/admission/budget-gate.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { configuredModels, countedAgent } from '../../../src/worker/agents/known-names.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 
 test('a model is known by the names that operators and agents use, and by those that its provider is asked for', () => {
   const agent = loadedFrom(defineAgent({ id: 'a', model: 'own', fallbackModels: ['second'] }));

@@ -7,8 +7,8 @@ import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import { loadAgents } from '../../../src/worker/agents/load-folder.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
+import { loadAgents } from '../../../src/worker/agents/load-agents.ts';
 import { createToolSecrets } from '../../../src/worker/agents/tool-secrets.ts';
 import { createToolkit } from '../../../src/worker/agents/toolkit.ts';
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { trustClass, type Sanitization, type TrustClass } from '../../../src/shared/contract/agent/agent.ts';
-import { fold } from '../../../src/worker/guards/fold.ts';
+import { fold } from '../../../src/worker/guards/folded-text.ts';
 import { injectionEntries, injectionPatterns } from '../../../src/worker/guards/injection-patterns.ts';
 import { maxScannedChars, redactionToken, sanitise, type Sanitised } from '../../../src/worker/guards/sanitise.ts';
 import { attacks, ordinary } from './attacks.ts';

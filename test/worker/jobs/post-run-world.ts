@@ -1,7 +1,7 @@
 import type { PostRunKind, PostrunJob } from '../../../src/shared/contract/queues.ts';
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
-import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/agents/agent-models.ts';
 import { runPostRunJob, type PostRunDelivery } from '../../../src/worker/jobs/post-run-job.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
@@ -9,7 +9,7 @@ import { createScriptedProvider, type ModelScript } from '../../../src/worker/ll
 import type { Embedder } from '../../../src/worker/jobs/embeddings.ts';
 import type { Ledger, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 
 export const tenant = 'acme';

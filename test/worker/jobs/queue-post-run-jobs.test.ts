@@ -4,7 +4,7 @@ import { postrunJob, postrunQueues } from '../../../src/shared/contract/queues.t
 import { runRequest, type RunRecord, type RunRequestInput } from '../../../src/shared/contract/run.ts';
 import { queuePostRunJobs } from '../../../src/worker/jobs/post-run-queue.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 
 interface Added {

@@ -5,7 +5,7 @@ import { silentLog } from '../../../src/shared/base/log.ts';
 import { createPolicy } from '../../../src/worker/guards/policy.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { makeJobs } from '../run/job-world.ts';
 
 const provider = createScriptedProvider(({ messages }) => {

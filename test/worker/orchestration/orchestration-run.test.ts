@@ -3,8 +3,8 @@ import { isTerminalStatus, type RunRequestInput } from '../../../src/shared/cont
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type Agent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { defineMerge } from '../../../src/worker/agents/define-judge.ts';
-import { loadedFrom, type LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
-import type { NamedFunctions } from '../../../src/worker/agents/load-folder.ts';
+import { loadedFrom, type LoadedAgent } from '../../../src/worker/agents/loaded-agent.ts';
+import type { NamedFunctions } from '../../../src/worker/agents/load-agents.ts';
 import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';
 import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import type { CommitReply } from '../../../src/shared/state/run/commit.ts';

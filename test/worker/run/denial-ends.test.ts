@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 

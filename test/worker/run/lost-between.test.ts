@@ -10,7 +10,7 @@ import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/writer.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
 import { makeJobs } from './job-world.ts';

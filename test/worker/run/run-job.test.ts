@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 

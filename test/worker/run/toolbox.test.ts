@@ -4,7 +4,7 @@ import { createLog, silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ThreadManifest } from '../../../src/shared/contract/thread/thread.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
-import type { LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
+import type { LoadedAgent } from '../../../src/worker/agents/loaded-agent.ts';
 import { openToolbox, type ToolboxRun } from '../../../src/worker/run/toolbox.ts';
 import type { ToolServices } from '../../../src/worker/agents/toolkit.ts';
 import { createCapabilityRegistry, type CapabilityContext } from '../../../src/worker/tools/capabilities.ts';

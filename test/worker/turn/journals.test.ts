@@ -8,7 +8,7 @@ import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { createHandoffTool } from '../../../src/worker/tools/builtin/agents.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
-import type { SuspendedWait, TurnOutcome } from '../../../src/worker/turn/contract.ts';
+import type { SuspendedWait, TurnOutcome } from '../../../src/worker/turn/turn-ports.ts';
 import { boundary } from '../../../src/shared/contract/handoff/handoff-filters.ts';
 import { nextMove } from '../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Permit } from '../../../src/worker/llm/chain-call.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
-import { TurnSuspension, type ModelChain } from '../../../src/worker/turn/contract.ts';
+import { TurnSuspension, type ModelChain } from '../../../src/worker/turn/turn-ports.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn } from './world.ts';
 

@@ -9,7 +9,7 @@ import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.t
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
-import type { TurnDeps, TurnOutcome, TurnSpec } from '../../../src/worker/turn/contract.ts';
+import type { TurnDeps, TurnOutcome, TurnSpec } from '../../../src/worker/turn/turn-ports.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { runTurn } from '../../../src/worker/turn/turn.ts';
 import { ManualClock } from '../tools/manual-clock.ts';

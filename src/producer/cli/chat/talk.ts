@@ -8,7 +8,7 @@ import type { RunRequestInput, RunView } from '../../../shared/contract/run.ts';
 import { followUpId } from '../../../shared/state/run/control/inbox.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { untilStopped } from '../../client/stop.ts';
+import { untilStopped } from '../../client/stop-signal.ts';
 import { exitCodeFor, exitCodes, type ExitCode, thisPerson } from '../cli.ts';
 import { adviseIfIdle, wentWell } from '../show/watch-run.ts';
 import type { RedisWatch } from './redis-watch.ts';

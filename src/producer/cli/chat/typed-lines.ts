@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from 'node:readline/promises';
-import { untilStopped } from '../../client/stop.ts';
+import { untilStopped } from '../../client/stop-signal.ts';
 import type { Cli } from '../cli.ts';
 
 /** Lines that wait to be taken; a pipe that has more waits. */

@@ -14,7 +14,7 @@ import {
   refusedIn,
   type Entered,
   releaseToNext,
-} from '../../../shared/state/thread/wait-queue.ts';
+} from '../../../shared/state/thread/lock.ts';
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
 import { familyPorts } from '../cancel.ts';

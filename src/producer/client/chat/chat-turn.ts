@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
 import { createProjector } from '../../../shared/dialects/project.ts';
 import { isTerminal, type RunEvent, eventVersion } from '../../../shared/contract/event.ts';
-import { stoppable } from '../stop.ts';
+import { stoppable } from '../stop-signal.ts';
 import { zeroUsage } from '../../../shared/contract/money.ts';
 
 /** What a turn asks of its client. */

@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { orLate } from '../../../shared/base/deadline.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
-import { untilStopped } from '../stop.ts';
+import { untilStopped } from '../stop-signal.ts';
 
 /** Subscribes to one channel. Both calls must return at once and must not throw: all listeners of a channel share them. */
 export interface Listener {

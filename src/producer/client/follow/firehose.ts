@@ -1,6 +1,6 @@
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { ClientCore } from '../client-core.ts';
-import { stoppable, untilStopped } from '../stop.ts';
+import { stoppable, untilStopped } from '../stop-signal.ts';
 
 /** Events that a slow listener may fall behind. Beyond it the oldest are lost: the firehose is live only. */
 const capacity = 5_000;

@@ -4,7 +4,7 @@ import { type Subscription, EventBuffer } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
 import type { ClientCore } from '../client-core.ts';
 import type { EventsOptions } from '../options.ts';
-import { stoppable, untilStopped } from '../stop.ts';
+import { stoppable, untilStopped } from '../stop-signal.ts';
 import { checkRunId, runNotFound } from '../accept/validate.ts';
 
 /** Live events that a slow subscriber may fall behind before it goes back to reading the log. */

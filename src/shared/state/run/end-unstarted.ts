@@ -6,7 +6,7 @@ import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, loadRun, lookSoon } from './open-runs.ts';
-import { lookSoonAtThread, releaseToNext } from '../thread/wait-queue.ts';
+import { lookSoonAtThread, releaseToNext } from '../thread/lock.ts';
 import { zeroUsage } from '../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './end-unstarted.lua');

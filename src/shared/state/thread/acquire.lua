@@ -7,7 +7,7 @@ Returns {6} a later claim of the run has come: this worker was lost in between, 
 {2, fence, manifest fields} the run owns the lock, and only writes with this fence count from now on; else as join in
 wait-queue.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include wait-queue
+-- include lock
 -- include roll-back
 -- The last lock owner is known after it has left, too, but not for ever: once its record has expired, its execution id may be
 -- that of another run, whose claims are counted from 1.

@@ -4,7 +4,7 @@ ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] queue, reject, interrupt o
 that left is forgotten, in milliseconds since the epoch
 Returns {1} the run has left before; else as join in wait-queue.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include wait-queue
+-- include lock
 local left = redis.call('ZSCORE', KEYS[4], ARGV[1])
 if left and tonumber(left) > tonumber(ARGV[6]) then return {1} end
 local answer = join(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])

@@ -6,7 +6,7 @@ A run that has come to acquire the lock with a later claim is not taken out: it 
 Returns the new lock owner, which needs a job, or ''. A repeat after a lost reply returns the same run until it has acquired
 the lock.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include wait-queue
+-- include lock
 -- include roll-back
 local state = redis.call('HMGET', KEYS[1], 'lockOwner', 'seq', 'summarySeq', 'rollback', 'releasedBy')
 local lockOwner, seq, summary, rollback, releasedBy = unpack(state, 1, 5)

@@ -1,7 +1,7 @@
 import { jsonText } from '../../base/json.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
-import type { ThreadLock } from './wait-queue.ts';
+import type { ThreadLock } from './lock.ts';
 import { readManifest, threadKeys, type ThreadKeySpace } from './key-space.ts';
 import {
   manifestFromHash,

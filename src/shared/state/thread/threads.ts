@@ -26,7 +26,7 @@ import {
   lookAgainAtThreads,
   suspendThread,
   releaseToNext,
-} from './wait-queue.ts';
+} from './lock.ts';
 import {
   type ThreadList,
   type ThreadPurge,

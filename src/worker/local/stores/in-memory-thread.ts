@@ -9,7 +9,7 @@ import {
   type DueThread,
   type Entered,
   type EndedRun,
-} from '../../../shared/state/thread/wait-queue.ts';
+} from '../../../shared/state/thread/lock.ts';
 import {
   type OnBusy,
   onceKey,

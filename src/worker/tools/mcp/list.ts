@@ -1,5 +1,5 @@
 import { jsonText } from '../../../shared/base/json.ts';
-import { withoutHidden } from '../../guards/fold.ts';
+import { withoutHidden } from '../../guards/folded-text.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import { clip } from '../../../shared/base/text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';

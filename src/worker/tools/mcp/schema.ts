@@ -1,7 +1,7 @@
 import { isRecord, jsonText } from '../../../shared/base/json.ts';
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { withoutHidden } from '../../guards/fold.ts';
+import { withoutHidden } from '../../guards/folded-text.ts';
 import { clip } from '../../../shared/base/text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
 import { RE2JS } from 're2js';

@@ -14,7 +14,7 @@ import {
   type CompactionView,
   type PostCompactionHook,
 } from './policy.ts';
-import { recordEntry, type Turn } from '../contract.ts';
+import { recordEntry, type Turn } from '../turn-ports.ts';
 import { positionOf } from '../../../shared/contract/journal/conversation.ts';
 import { buildRequest } from '../request.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';

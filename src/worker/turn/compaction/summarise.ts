@@ -7,7 +7,7 @@ import type { ChainCall } from '../../llm/chain-call.ts';
 import { bytesPerToken } from '../../llm/cost.ts';
 import { withinSensitivity } from '../../llm/candidate.ts';
 import { keepEnds } from '../../../shared/base/text.ts';
-import type { Turn } from '../contract.ts';
+import type { Turn } from '../turn-ports.ts';
 import { attemptsMade, takeAttempt } from '../listen.ts';
 import type { CompactionPolicy } from './policy.ts';
 import { isEnveloped, isSummary } from '../../../shared/contract/thread/summary-message.ts';

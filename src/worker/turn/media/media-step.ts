@@ -7,7 +7,7 @@ import { asLlmError } from '../../llm/candidate.ts';
 import type { ChainCall, Permit } from '../../llm/chain-call.ts';
 import { cancelledCall, LlmError } from '../../llm/errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart, MediaOffer } from '../../llm/provider.ts';
-import { recordEntry, TurnSuspension, type MediaMaking, type Turn } from '../contract.ts';
+import { recordEntry, TurnSuspension, type MediaMaking, type Turn } from '../turn-ports.ts';
 import { attemptsMade, listen } from '../listen.ts';
 import { askPolicy } from '../model-step.ts';
 import type { MediaJob } from '../../../shared/contract/journal/fold.ts';

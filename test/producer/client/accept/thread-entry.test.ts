@@ -4,7 +4,7 @@ import { runIdForExecution } from '../../../../src/shared/base/ids.ts';
 import { newRun } from '../../../../src/shared/state/run/create-runs.ts';
 import { runRequest, type RunRequestInput } from '../../../../src/shared/contract/run.ts';
 import { followUpId } from '../../../../src/shared/state/run/control/inbox.ts';
-import { enterThread } from '../../../../src/shared/state/thread/wait-queue.ts';
+import { enterThread } from '../../../../src/shared/state/thread/lock.ts';
 import { ClientCore } from '../../../../src/producer/client/client-core.ts';
 import { forgetEnded } from '../../../../src/producer/client/accept/thread-entry.ts';
 import { RunWriter } from '../../support/run-writer.ts';

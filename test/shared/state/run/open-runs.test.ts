@@ -6,7 +6,7 @@ import { endUnstarted } from '../../../../src/shared/state/run/end-unstarted.ts'
 import { settledMs } from '../../../../src/shared/state/run/open-runs.ts';
 import { resumeRun } from '../../../../src/shared/state/run/waits/resume.ts';
 import { recordFromHash, type RunRecord } from '../../../../src/shared/contract/run.ts';
-import { enterThread } from '../../../../src/shared/state/thread/wait-queue.ts';
+import { enterThread } from '../../../../src/shared/state/thread/lock.ts';
 import { redisSupervision } from '../../../../src/shared/state/run/supervision.ts';
 import { aClaim, aCommit, aRecord, opening, recovering } from '../../../contract/run-fixtures.ts';
 import { redisWorld } from '../../../contract/redis-world.ts';

@@ -3,7 +3,7 @@ import type { Message } from '../../../../src/shared/contract/message.ts';
 import { LlmError } from '../../../../src/worker/llm/errors.ts';
 import { promptTokensOf } from '../../../../src/worker/llm/cost.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { TurnSuspension } from '../../../../src/worker/turn/contract.ts';
+import { TurnSuspension } from '../../../../src/worker/turn/turn-ports.ts';
 import { thresholdOf } from '../../../../src/worker/turn/compaction/policy.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary } from '../../../../src/shared/contract/thread/summary-message.ts';

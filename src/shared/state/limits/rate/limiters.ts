@@ -37,7 +37,7 @@ export type Learnt = Awaited<ReturnType<Limiters['settle']>>;
 const scripts = {
   ask: loadScript(import.meta.url, './ask.lua'),
   poll: loadScript(import.meta.url, './poll.lua'),
-  away: loadScript(import.meta.url, './away.lua'),
+  away: loadScript(import.meta.url, './end-wait.lua'),
   park: loadScript(import.meta.url, './park.lua'),
   leave: loadScript(import.meta.url, './leave.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),

@@ -18,7 +18,7 @@ import {
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
 import { stopRun } from '../control/stop-run.ts';
 import type { ThreadKeySpace } from '../../thread/key-space.ts';
-import { lookSoonAtThread, releaseToNext } from '../../thread/wait-queue.ts';
+import { lookSoonAtThread, releaseToNext } from '../../thread/lock.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 import { defined } from '../../../base/collections.ts';
 import { withNamedErrors } from '../../errors.ts';

@@ -6,10 +6,10 @@ import { FallbackChain, type ChainDeps, type ChainPast } from '../llm/fallback-c
 import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { LoadedAgent } from './loaded-agent.ts';
 import { compactionModels, preferredModels, type PreferredModels } from './preferred-models.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
-import type { MediaMaking } from '../turn/contract.ts';
+import type { MediaMaking } from '../turn/turn-ports.ts';
 import type { CompactionModels } from '../turn/compaction/policy.ts';
 
 export interface ModelsOptions {

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
-import { Stop, stoppable, untilStopped } from '../../../src/producer/client/stop.ts';
+import { Stop, stoppable, untilStopped } from '../../../src/producer/client/stop-signal.ts';
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length;
 

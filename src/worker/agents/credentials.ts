@@ -1,7 +1,7 @@
 import type { Config } from '../../shared/contract/config.ts';
 import { Redactor } from '../../shared/base/redact.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
-import { behind, singleProvider, wrapped } from './chain.ts';
+import { behind, singleProvider, wrapped } from './agent-models.ts';
 import type { Middleware } from '../llm/backends/middleware.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import { createProviders, withResolver, type ModelResolver, type Providers } from '../llm/backends/providers.ts';
