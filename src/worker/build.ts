@@ -70,7 +70,7 @@ export interface RunningWorker {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Puts the rooms together: the one place that constructs. Rejects when Redis does not answer within 30 s. */
+/** Creates and connects all parts of a worker. Rejects when Redis does not answer within 30 s. */
 export async function buildWorker(options: WorkerOptions): Promise<RunningWorker> {
   const { config, log, agents } = options;
   // Before anything is connected: what is wrong with the agents must not leave a connection behind.

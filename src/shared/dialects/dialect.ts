@@ -12,7 +12,7 @@ export interface DialectContext {
 }
 
 /**
- * Translates the events of one run: a state machine without a way out. It must see every event of the log, in
+ * Translates the events of one run. It keeps a state, and reaches nothing outside. It must see every event of the log, in
  * order, each once; the same log always gives the same output.
  */
 export type Projector = (event: RunEvent) => readonly DialectEvent[];

@@ -59,7 +59,8 @@ export interface Egress extends AsyncDisposable {
 export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * The one check for outgoing requests. Refused, unless the host is allowed by name: every address that is not public (the
+ * The check of outgoing requests against server-side request forgery (SSRF): of tools, MCP servers, webhooks and files. Model
+ * providers, whose addresses an operator sets, pass the looser one of `base-url.ts`. Refused, unless the host is allowed by name: every address that is not public (the
  * families of `networks.ts`: loopback, private, link-local, carrier-grade NAT, metadata services, multicast, reserved,
  * documentation, benchmarking; in IPv6 also unique local, site-local, discard, and all forms that hold an IPv4 address:
  * mapped, compatible, translated, NAT64, 6to4, Teredo); names of inner networks, and names that end in a dot; URLs without

@@ -24,7 +24,8 @@ export interface GateOptions extends BudgetGateOptions {
 const recheckMs = 600_000;
 
 /**
- * The gate before every attempt of a run: is the model known to be down, does the fleet's share of the provider's limits
+ * The gate before every attempt of a run; limits, rules of the agent and compaction come before it, in `next-move.ts` and
+ * `model-step.ts`. It asks: is the model known to be down, does the fleet's share of the provider's limits
  * allow a call, is there money for it. In this order, because money that is reserved while a run waits for its turn is
  * missing elsewhere. The permit's `settle` releases what was taken; so does this gate when a later question is answered no.
  */

@@ -37,9 +37,10 @@ export interface StepPermit {
 }
 
 /**
- * The gate before every step of an orchestration that pays by itself: the same accounts as before a model call. What such a
- * step costs is only known afterwards. So its stated maximum is reserved, or the smallest amount, and by the ledger's own rule
- * what the dearest of its kind has cost beyond that; what it cost more is counted, and the next one is refused.
+ * The budget gate before each step of an orchestration that pays by itself, such as a judge or an action of a task: the same
+ * accounts as before a model call. What such a step costs is only known afterwards. So the gate reserves its stated maximum, or
+ * the smallest amount, and beyond that the largest overrun that the ledger has seen for its payee; it counts what the step cost
+ * more, and refuses the next one.
  */
 export class StepGate {
   readonly #options: StepGateOptions;

@@ -17,7 +17,7 @@ export interface LoadedAgent extends Agent {
   readonly skills?: readonly Skill[];
 }
 
-/** Agents that come with the tools of others are agents of this worker, too; one that is loaded by itself goes before. */
+/** Adds the agents that the tools of other agents carry. An agent that was loaded by itself wins over a carried one of its id. */
 export function takeCarried(agents: Map<string, LoadedAgent>, offer: ToolOffer, problems: string[]): void {
   // A map that grows while it is gone through: what a carried agent carries is found as well.
   for (const { tools, file } of agents.values()) {

@@ -106,7 +106,7 @@ const bidiOverride = /[\u202D\u202E]/;
 const withinWord =
   /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}][\u200B-\u200D\u2060-\u2064\uFEFF]{1,64}[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]/u;
 
-/** What is hidden in a text and has no place in an honest one. A flag of England is the price. */
+/** Names the kinds of hidden characters in a text. The flags of England, Scotland and Wales are false positives: they are tags. */
 export function hiddenFindings(text: string): string[] {
   const patterns = { hidden_text: tags, bidi_override: bidiOverride, zero_width: withinWord };
   return Object.entries(patterns).flatMap(([name, pattern]) => (pattern.test(text) ? [name] : []));

@@ -35,7 +35,7 @@ export function suspectWork(
   const note = async (now: Activity) => await run.writer.commit({ patch: { activity: now } });
 
   /** Work that takes longer than `watchMs` goes on beside the other runs. */
-  const watched = async <T>(post: Post, unwatched: Activity, work: () => Promise<T>): Promise<T> => {
+  const watched = async <T>(slot: WatchSlot, unwatched: Activity, work: () => Promise<T>): Promise<T> => {
     let ended = false;
     const endWatch = async (next: Activity) => {
       if (ended) return;
@@ -43,7 +43,7 @@ export function suspectWork(
       // The record first: the next suspect must not be watched beside it. Where it cannot be written the run has another owner.
       await note(next).catch(() => {});
       await watch.announce(undefined).catch(() => {});
-      post.release();
+      slot.release();
     };
     try {
       // Before the record: the other runs of this process must not be blamed beside it.
@@ -66,30 +66,30 @@ export function suspectWork(
     async run(kind, work) {
       if (kind === 'calls' ? !calls : !model) return await work();
       const unwatched: Activity = kind === 'calls' ? 'calls' : 'idle';
-      let post = watch.tryEnter();
-      if (!post) {
+      let slot = watch.tryEnter();
+      if (!slot) {
         await note('waiting');
-        post = await watch.enter(2 * blame + crashes, run.signals.signal);
+        slot = await watch.enter(2 * blame + crashes, run.signals.signal);
       }
-      if (!post) {
+      if (!slot) {
         await note(unwatched);
         return await work();
       }
-      const done = await watched(post, unwatched, work);
+      const done = await watched(slot, unwatched, work);
       if (kind === 'model') model = false;
       return done;
     },
   };
 }
 
-/** The right to be the only suspect of the process that works. */
-interface Post {
+/** The exclusive right to be the one watched suspect of this process. */
+interface WatchSlot {
   release(): void;
 }
 
 interface Waiter {
   readonly suspicion: number;
-  readonly enter: (post: Post) => void;
+  readonly enter: (slot: WatchSlot) => void;
 }
 
 /**
@@ -111,18 +111,18 @@ export class Watch {
     this.#longestWaitMs = 20 * watchMs;
   }
 
-  /** The post, when it is free. */
-  tryEnter(): Post | undefined {
+  /** The slot, when it is free. */
+  tryEnter(): WatchSlot | undefined {
     if (this.#taken) return undefined;
     this.#taken = true;
-    return this.#post();
+    return this.#slot();
   }
 
-  /** Waits for the post. Undefined when `signal` aborts, or after `20 * watchMs`: then the run works unwatched. */
-  async enter(suspicion: number, signal: AbortSignal): Promise<Post | undefined> {
+  /** Waits for the slot. Undefined when `signal` aborts, or after `20 * watchMs`: then the run works unwatched. */
+  async enter(suspicion: number, signal: AbortSignal): Promise<WatchSlot | undefined> {
     const free = this.tryEnter();
     if (free) return free;
-    const { promise, resolve } = Promise.withResolvers<Post | undefined>();
+    const { promise, resolve } = Promise.withResolvers<WatchSlot | undefined>();
     const waiter: Waiter = { suspicion, enter: resolve };
     this.#waiting.push(waiter);
     const abandon = () => {
@@ -141,7 +141,7 @@ export class Watch {
     }
   }
 
-  #post(): Post {
+  #slot(): WatchSlot {
     let isReleased = false;
     return {
       release: () => {
@@ -156,7 +156,7 @@ export class Watch {
     const most = Math.max(...this.#waiting.map(({ suspicion }) => suspicion));
     const at = this.#waiting.findIndex(({ suspicion }) => suspicion === most);
     const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
-    if (next) next.enter(this.#post());
+    if (next) next.enter(this.#slot());
     else this.#taken = false;
   }
 }

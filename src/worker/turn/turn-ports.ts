@@ -116,7 +116,7 @@ export interface MediaMaking {
   keep(bytes: Uint8Array, mediaType: string): Promise<string>;
 }
 
-/** Has a turn do what may kill the process where its part in that can be known. */
+/** Runs work that may kill the process under watch, so that a crash can be attributed to this run. */
 export interface SuspectWork {
   /** Its calls wait until no other run is watched, so they must not be announced before. */
   readonly calls: boolean;

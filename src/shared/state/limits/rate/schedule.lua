@@ -1,5 +1,5 @@
 --[[ Fragment, after grant: gives out what there is, in fair order. ]]
--- What the looks of a busy worker may come late.
+-- By how much a busy worker may poll later than it was asked to.
 local late_ms = 200
 
 -- A woken run did not come. Its wake-up may be lost, so it is woken again, a few times; its position is kept meanwhile.

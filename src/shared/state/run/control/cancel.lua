@@ -1,4 +1,5 @@
---[[ Asks a run to stop, and ends it at once when no worker is needed.
+--[[ Asks a run to stop, and ends it at once when no worker is needed. Otherwise its worker sees the request and ends it in its
+last commit (worker/run/settle.ts).
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] children that begin later
 ARGV[1] nonce of this call  [2] cancel request  [3] its onPendingApprovals  [4] ISO time
