@@ -42,7 +42,9 @@ test('two hundred runs survive a worker killed every two seconds, and one among 
   expect(world.provider.calls.length).toBeLessThanOrEqual(3 * runs + recoveries);
   expect((await world.ended(poison)).view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
   const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
-  expect(deaths, 'processes that it took down, two of them in quarantine').toBeLessThanOrEqual(5);
+  // Five workers and two in quarantine, where a call may kill after its watch has ended: while workers are killed and
+  // started, one may take that long. Without kills it is three and two (poison.test.ts).
+  expect(deaths, 'processes that it took down, two of them in quarantine').toBeLessThanOrEqual(7);
   await checkNothingLeft(world);
 });
 

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +18,10 @@ export async function startScratchRedis(options: Partial<DevRedisOptions> = {}):
   return { ...redis, stop, [Symbol.asyncDispose]: () => stop() };
 }
 
-/** A TCP port on which no process listens right now. */
+/**
+ * A TCP port on which no process listens right now. Operating systems give outgoing connections ports above 32,767: one of
+ * those could be taken by a connection before the process that this port is for listens on it. `fetch` refuses port 10,080.
+ */
 export async function freePort(): Promise<number> {
-  return await nextFreePort('127.0.0.1', 0);
+  return await nextFreePort('127.0.0.1', randomInt(10_100, 32_000));
 }

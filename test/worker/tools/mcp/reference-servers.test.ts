@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { nextFreePort } from '../../../../src/producer/cli/stack/stack.ts';
+import { freePort } from '../../../support/scratch-redis.ts';
 import type { ReadRange, OpenedTools } from '../../../../src/worker/tools/source.ts';
 import { childEnv } from '../../../support/child-env.ts';
 import { call, contextOf, find, makeMcpWorld, node, output, referenceServer, until } from './world.ts';
@@ -22,7 +22,7 @@ interface Running {
 
 /** The everything server over HTTP. Its port is one that was free a moment ago; a given one is taken again. */
 async function everythingOverHttp(givenPort?: number): Promise<Running & { readonly port: number }> {
-  const port = givenPort ?? (await nextFreePort('127.0.0.1', 0));
+  const port = givenPort ?? (await freePort());
   const child = spawn(node, [referenceServer('everything'), 'streamableHttp'], {
     env: childEnv({ PORT: String(port) }),
     stdio: ['ignore', 'ignore', 'pipe'],
