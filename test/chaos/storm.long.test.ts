@@ -39,11 +39,12 @@ test('two hundred runs survive a worker killed every two seconds, and one among 
   for (const run of observed) checkStormed(run);
   const recoveries = observed.reduce((sum, { view }) => sum + view.recoveries, 0);
   expect(recoveries, 'the kills hit runs').toBeGreaterThan(kills);
-  expect(world.provider.calls.length).toBeLessThanOrEqual(3 * runs + recoveries);
+  const callsOfPoison = world.provider.callsOf(poison.runId).length;
+  expect(world.provider.calls.length - callsOfPoison).toBeLessThanOrEqual(3 * runs + recoveries);
   expect((await world.ended(poison)).view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
   const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
-  // Five workers and two in quarantine, where a call may kill after its watch has ended: while workers are killed and
-  // started, one may take that long. Without kills it is three and two (poison.test.ts).
+  // Three workers and two in quarantine, as without other kills (poison.test.ts). A worker that dies of it while it watches a
+  // suspect of those kills excuses it, so that each of the two workers may add one.
   expect(deaths, 'processes that it took down, two of them in quarantine').toBeLessThanOrEqual(7);
   await checkNothingLeft(world);
 });
