@@ -228,9 +228,12 @@ test('with a replica that follows the level `replica` accepts runs', async () =>
   const leader = await testRedis('work', primary.url);
   await leader.config('SET', 'repl-diskless-sync-delay', 0);
   await follower.replicaof('127.0.0.1', new URL(primary.url).port);
-  // The replica says so before the primary counts it.
-  const follows = async () =>
-    (await follower.info('replication')).includes('master_link_status:up') && (await leader.wait(1, 100)) === 1;
+  // A replica that rewrites its file after the first copy confirms late.
+  await follower.config('SET', 'appendonly', 'no');
+  const follows = async () => {
+    await leader.incr('probe');
+    return (await follower.info('replication')).includes('master_link_status:up') && (await leader.wait(1, 100)) === 1;
+  };
   await until('the replica follows', follows, 15_000);
   const mill = new Millrace({ redis: primary.url, durability: 'replica' });
   onTestFinished(() => mill.close());
