@@ -49,9 +49,11 @@ export const eventEnvelope = z.object({
 });
 export type EventEnvelope = z.infer<typeof eventEnvelope>;
 
+const text = z.string();
 const count = z.int().min(0);
 const stepNumber = z.int().min(1);
-const args = z.record(z.string(), z.unknown());
+const args = z.record(text, z.unknown());
+const call = { toolCallId: text, toolName: text };
 
 export const finishReason = z.enum(['stop', 'length', 'tool_use', 'content_filter', 'error']);
 export type FinishReason = z.infer<typeof finishReason>;
@@ -74,20 +76,20 @@ export const suspendReason = z.enum([
 export type SuspendReason = z.infer<typeof suspendReason>;
 
 const classification = z.object({
-  trust: z.string(),
-  sideEffectClass: z.string(),
-  sensitivity: z.string(),
+  trust: text,
+  sideEffectClass: text,
+  sensitivity: text,
 });
 
 /** One thing a suspended run waits for. */
 export const pendingItem = z.object({
   kind: suspendReason,
-  id: z.string(),
-  toolName: z.string().optional(),
+  id: text,
+  toolName: text.optional(),
   args: args.optional(),
-  reason: z.string().optional(),
-  requestedAt: z.string(),
-  expiresAt: z.string().optional(),
+  reason: text.optional(),
+  requestedAt: text,
+  expiresAt: text.optional(),
   /** `deferred`: it may also be answered with a result. */
   mode: z.enum(['approval', 'deferred']).optional(),
   /** How many different people have to grant it. Absent: one. */
@@ -98,13 +100,13 @@ export type PendingItem = z.infer<typeof pendingItem>;
 
 /** The same as it is shown: what is about a call has the name that a decision about it uses. */
 export const pendingView = pendingItem.omit({ id: true }).extend({
-  toolCallId: z.string().optional().describe('Of calls and questions: what a decision names.'),
-  id: z.string().optional().describe('Of everything else: the account, run, model or media job that it waits for.'),
+  toolCallId: text.optional().describe('Of calls and questions: what a decision names.'),
+  id: text.optional().describe('Of everything else: the account, run, model or media job that it waits for.'),
 });
 export type PendingView = z.infer<typeof pendingView>;
 
 export const runResult = z.object({
-  text: z.string(),
+  text,
   output: z.unknown().optional(),
   structured: z.unknown().optional(),
   media: z.array(mediaPart).optional(),
@@ -114,177 +116,163 @@ export const runResult = z.object({
 export type RunResultBody = z.infer<typeof runResult>;
 
 const approval = z.object({
-  toolCallId: z.string(),
-  toolName: z.string(),
+  ...call,
   args,
-  reason: z.string().optional(),
-  mode: z.string(),
-  requestedAt: z.string(),
-  expiresAt: z.string().optional(),
+  reason: text.optional(),
+  mode: text,
+  requestedAt: text,
+  expiresAt: text.optional(),
   classification,
 });
 
 const decision = z.object({
-  toolCallId: z.string(),
-  toolName: z.string(),
-  by: z.string().optional(),
-  reason: z.string().optional(),
+  ...call,
+  by: text.optional(),
+  reason: text.optional(),
   edited: z.literal(true).optional(),
 });
 
 const moneyState = z.object({ spentMicrocents: microcents, limitMicrocents: microcents });
 
+/** A body, and what the fact is. */
+function event<const S extends z.ZodRawShape>(description: string, shape: S) {
+  return z.object(shape).describe(description);
+}
+
 /**
  * Every event type with its body. Adding a line here makes the compiler point at every switch that must know it.
  */
 export const eventBodies = {
-  'run.queued': z
-    .object({ kind: z.string(), queuedAt: z.string(), attached: z.boolean().optional() })
-    .describe('The run is accepted: its record exists and its job is about to be in the queue.'),
-  'execution.started': z
-    .object({})
-    .describe(
-      'The run was submitted with an execution id. Emitted once, before anything else of the run but `run.queued`.',
-    ),
-  'run.started': z
-    .object({
-      kind: z.string(),
-      model: z.string().optional(),
-      attempt: z.int().min(1),
-      resumed: z.boolean().optional(),
-    })
-    .describe(
-      'A worker has the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
-    ),
-  'run.recovered': z
-    .object({ fromCheckpoint: count, previousWorker: z.string().optional() })
-    .describe(
-      'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
-    ),
-  'run.suspended': z
-    .object({ reason: suspendReason, pending: z.array(pendingView), expiresAt: z.string().optional() })
-    .describe('The run waits and needs no worker. `pending` lists what for.'),
-  'run.resumed': z
-    .object({ directiveSummary: z.string() })
-    .describe('What the run waited for has come; a worker is about to take it.'),
-  'run.timeout': z
-    .object({ elapsedMs: count, timeoutMs: count })
-    .describe('The run reached its wall-clock limit; `run.failed` follows.'),
-  'run.completed': z
-    .object({
+  'run.queued': event('The run is accepted: its record exists and its job is about to be in the queue.', {
+    kind: text,
+    queuedAt: text,
+    attached: z.boolean().optional(),
+  }),
+  'execution.started': event(
+    'The run was submitted with an execution id. Emitted once, before anything else of the run but `run.queued`.',
+    {},
+  ),
+  'run.started': event(
+    'A worker has the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
+    { kind: text, model: text.optional(), attempt: z.int().min(1), resumed: z.boolean().optional() },
+  ),
+  'run.recovered': event(
+    'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
+    { fromCheckpoint: count, previousWorker: text.optional() },
+  ),
+  'run.suspended': event('The run waits and needs no worker. `pending` lists what for.', {
+    reason: suspendReason,
+    pending: z.array(pendingView),
+    expiresAt: text.optional(),
+  }),
+  'run.resumed': event('What the run waited for has come; a worker is about to take it.', { directiveSummary: text }),
+  'run.timeout': event('The run reached its wall-clock limit; `run.failed` follows.', {
+    elapsedMs: count,
+    timeoutMs: count,
+  }),
+  'run.completed': event(
+    'The run has its answer. `degraded`: no model answered, a tool failed, or a person denied a call, and the agent says that this takes the place of an answer.',
+    {
       status: z.enum(['completed', 'degraded', 'blocked']),
       result: runResult,
       usage: runUsage,
       costMicrocents: microcents,
       durationMs: count,
       steps: count,
-    })
-    .describe(
-      'The run has its answer. `degraded`: no model answered, a tool failed, or a person denied a call, and the agent says that this takes the place of an answer.',
-    ),
-  'run.failed': z
-    .object({
+    },
+  ),
+  'run.failed': event(
+    'The run ended with an error. `partial` is the text that was shown last; a run that never began has no `durationMs`.',
+    {
       error: errorInfo,
-      partial: z.string().optional(),
+      partial: text.optional(),
       usage: runUsage,
       costMicrocents: microcents,
       durationMs: count.optional(),
-    })
-    .describe(
-      'The run ended with an error. `partial` is the text that was shown last; a run that never began has no `durationMs`.',
-    ),
-  'run.cancelled': z
-    .object({
-      reason: z.string().optional(),
-      drained: z.boolean(),
-      usage: runUsage,
-      costMicrocents: microcents,
-      durationMs: count.optional(),
-    })
-    .describe('The run was cancelled. `drained`: the step that was under way was finished first.'),
+    },
+  ),
+  'run.cancelled': event('The run was cancelled. `drained`: the step that was under way was finished first.', {
+    reason: text.optional(),
+    drained: z.boolean(),
+    usage: runUsage,
+    costMicrocents: microcents,
+    durationMs: count.optional(),
+  }),
 
-  'agent.start': z.object({}).describe('The turn begins.'),
-  'agent.end': z
-    .object({ output: z.string(), status: z.string() })
-    .describe('The turn has ended, with the final text.'),
-  'agent.error': z
-    .object({ code: z.string(), message: z.string() })
-    .describe('The turn has ended, with an error; `run.failed` follows.'),
-  'agent.thinking': z.object({}).describe('The first reasoning of a step has arrived.'),
-  'step.start': z
-    .object({ stepNumber, model: z.string(), modelSource: z.string(), modelReason: z.string().optional() })
-    .describe(
-      'A model call is about to be made. `modelSource` says where the choice of the model came from, `modelReason` which wish could not be met.',
-    ),
-  'step.reset': z
-    .object({ stepNumber, reason: z.string() })
-    .describe(
-      'Forget the deltas of this step: its model call died with its worker (`recovered`), or its stream broke off (`stream_broke`), and is made again.',
-    ),
-  'step.end': z
-    .object({ stepNumber, usage, finishReason })
-    .describe('The step is complete: the answer and the results of all its tool calls are in the journal.'),
-  'text.delta': z.object({ delta: z.string(), model: z.string() }).describe('More text of the answer.'),
-  'text.complete': z.object({ text: z.string() }).describe('The whole text of a step, once its answer is complete.'),
-  'reasoning.delta': z
-    .object({ delta: z.string(), model: z.string() })
-    .describe('More reasoning, where the provider shows it.'),
-  'agent.response': z
-    .object({ text: z.string() })
-    .describe('The answer, for the part that delivers it. A run in the background has none: no caller waits for it.'),
-  'agent.model.fellback': z
-    .object({
-      from: z.string(),
-      to: z.string(),
-      previousModel: z.string(),
-      nextModel: z.string(),
-      reason: z.enum(['rate-limit', 'capacity', 'context-length', 'transient']),
-      stepNumber,
-      attempt: z.int().min(1),
-    })
-    .describe('Another model takes over. `from` and `to` are models.'),
-  'agent.cancelling': z
-    .object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) })
-    .describe(
-      'A cancel of a run that has begun was asked for, and how. With `hold` a run that waits for people or for money goes on waiting.',
-    ),
-  'agent.steered': z
-    .object({ messageId: z.string(), text: z.string() })
-    .describe('The user wrote a message while the run worked; the next step sees it. A long text is cut.'),
-  'policy.decision': z
-    .object({
-      subject: z.string(),
-      action: z.string(),
-      ruleId: z.string().optional(),
-      reason: z.string().optional(),
-      toolCallId: z.string().optional(),
-      toolName: z.string().optional(),
-      subagentName: z.string().optional(),
-    })
-    .describe(
-      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about have no event.',
-    ),
-  'llm.call': z
-    .object({
-      model: z.string(),
-      provider: z.string(),
-      requestId: z.string(),
-      providerRequestId: z.string().optional(),
+  'agent.start': event('The turn begins.', {}),
+  'agent.end': event('The turn has ended, with the final text.', { output: text, status: text }),
+  'agent.error': event('The turn has ended, with an error; `run.failed` follows.', { code: text, message: text }),
+  'agent.thinking': event('The first reasoning of a step has arrived.', {}),
+  'step.start': event(
+    'A model call is about to be made. `modelSource` says where the choice of the model came from, `modelReason` which wish could not be met.',
+    { stepNumber, model: text, modelSource: text, modelReason: text.optional() },
+  ),
+  'step.reset': event(
+    'Forget the deltas of this step: its model call died with its worker (`recovered`), or its stream broke off (`stream_broke`), and is made again.',
+    { stepNumber, reason: text },
+  ),
+  'step.end': event('The step is complete: the answer and the results of all its tool calls are in the journal.', {
+    stepNumber,
+    usage,
+    finishReason,
+  }),
+  'text.delta': event('More text of the answer.', { delta: text, model: text }),
+  'text.complete': event('The whole text of a step, once its answer is complete.', { text }),
+  'reasoning.delta': event('More reasoning, where the provider shows it.', { delta: text, model: text }),
+  'agent.response': event(
+    'The answer, for the part that delivers it. A run in the background has none: no caller waits for it.',
+    { text },
+  ),
+  'agent.model.fellback': event('Another model takes over. `from` and `to` are models.', {
+    from: text,
+    to: text,
+    previousModel: text,
+    nextModel: text,
+    reason: z.enum(['rate-limit', 'capacity', 'context-length', 'transient']),
+    stepNumber,
+    attempt: z.int().min(1),
+  }),
+  'agent.cancelling': event(
+    'A cancel of a run that has begun was asked for, and how. With `hold` a run that waits for people or for money goes on waiting.',
+    { drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) },
+  ),
+  'agent.steered': event('The user wrote a message while the run worked; the next step sees it. A long text is cut.', {
+    messageId: text,
+    text,
+  }),
+  'policy.decision': event(
+    'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about have no event.',
+    {
+      subject: text,
+      action: text,
+      ruleId: text.optional(),
+      reason: text.optional(),
+      toolCallId: text.optional(),
+      toolName: text.optional(),
+      subagentName: text.optional(),
+    },
+  ),
+  'llm.call': event(
+    'One attempt against a model is over, or a model was skipped. `requestId` is what the provider was sent, `providerRequestId` what it calls the request itself. `tokensIn` includes what was read from and written to the cache of the provider.',
+    {
+      model: text,
+      provider: text,
+      requestId: text,
+      providerRequestId: text.optional(),
       attemptNumber: z.int().min(1),
       outcome: z.enum(['succeeded', 'failed', 'skipped']),
       tokensIn: count,
       tokensOut: count,
       latencyMs: count,
       finishReason: finishReason.optional(),
-      error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
-    })
-    .describe(
-      'One attempt against a model is over, or a model was skipped. `requestId` is what the provider was sent, `providerRequestId` what it calls the request itself. `tokensIn` includes what was read from and written to the cache of the provider.',
-    ),
+      error: z.object({ kind: text, message: text, status: z.int().optional() }).optional(),
+    },
+  ),
 
-  'cost.updated': z
-    .object({
-      model: z.string(),
+  'cost.updated': event(
+    'What an attempt cost, and the run so far. `priced` is false where no price is known; `usageReported` is false where the provider counted no tokens.',
+    {
+      model: text,
       inputTokens: count,
       outputTokens: count,
       cachedTokens: count.optional(),
@@ -294,211 +282,170 @@ export const eventBodies = {
       attemptNumber: z.int().min(1).optional(),
       priced: z.boolean(),
       usageReported: z.boolean(),
-    })
-    .describe(
-      'What an attempt cost, and the run so far. `priced` is false where no price is known; `usageReported` is false where the provider counted no tokens.',
-    ),
-  'budget.warning': z
-    .object({ ...moneyState.shape, thresholdPct: z.number() })
-    .describe(
-      'The next model call may pass the cap, and the budget says to go on. Emitted once per worker that has the run.',
-    ),
-  'budget.paused': z
-    .object({ ...moneyState.shape, gateId: z.string(), scope: budgetScope, accountId: z.string() })
-    .describe(
-      'The next model call could pass the cap of this account, and the budget says to wait: for a decision, a top-up, or cheaper calls of others. `run.suspended` follows.',
-    ),
-  'usage.recorded': z
-    .object({ usage: runUsage, costMicrocents: microcents })
-    .describe('What the whole run has used. Emitted once, at the end of a run that a worker had.'),
+    },
+  ),
+  'budget.warning': event(
+    'The next model call may pass the cap, and the budget says to go on. Emitted once per worker that has the run.',
+    { ...moneyState.shape, thresholdPct: z.number() },
+  ),
+  'budget.paused': event(
+    'The next model call could pass the cap of this account, and the budget says to wait: for a decision, a top-up, or cheaper calls of others. `run.suspended` follows.',
+    { ...moneyState.shape, gateId: text, scope: budgetScope, accountId: text },
+  ),
+  'usage.recorded': event('What the whole run has used. Emitted once, at the end of a run that a worker had.', {
+    usage: runUsage,
+    costMicrocents: microcents,
+  }),
 
-  'tool.call.start': z
-    .object({ toolCallId: z.string(), toolName: z.string() })
-    .describe('The model begins to write a tool call.'),
-  'tool.call.end': z
-    .object({ toolCallId: z.string(), finalArgs: args })
-    .describe('The model has written a tool call. Credentials in the arguments are masked.'),
-  'tool.call.incomplete': z
-    .object({ toolCallId: z.string(), toolName: z.string() })
-    .describe('The model was cut off while it wrote this call. It never runs.'),
-  'tool.execute.start': z
-    .object({
-      toolCallId: z.string(),
-      toolName: z.string(),
-      args,
-      summary: z.string(),
-      attemptNumber: z.int().min(1).optional(),
-      parentToolCallId: z.string().optional(),
-      relayed: z.literal(true).optional(),
-    })
-    .describe('A tool starts. `relayed`: the provider runs it, not this worker.'),
-  'tool.execute.progress': z
-    .object({ toolCallId: z.string(), data: z.unknown() })
-    .describe('What the tool says about how far it is.'),
-  'tool.execute.partial': z
-    .object({ toolCallId: z.string(), data: z.unknown() })
-    .describe('A part of the result that the tool shows early.'),
-  'tool.execute.end': z
-    .object({
-      toolCallId: z.string(),
-      toolName: z.string(),
+  'tool.call.start': event('The model begins to write a tool call.', { ...call }),
+  'tool.call.end': event('The model has written a tool call. Credentials in the arguments are masked.', {
+    toolCallId: text,
+    finalArgs: args,
+  }),
+  'tool.call.incomplete': event('The model was cut off while it wrote this call. It never runs.', { ...call }),
+  'tool.execute.start': event('A tool starts. `relayed`: the provider runs it, not this worker.', {
+    ...call,
+    args,
+    summary: text,
+    attemptNumber: z.int().min(1).optional(),
+    parentToolCallId: text.optional(),
+    relayed: z.literal(true).optional(),
+  }),
+  'tool.execute.progress': event('What the tool says about how far it is.', { toolCallId: text, data: z.unknown() }),
+  'tool.execute.partial': event('A part of the result that the tool shows early.', {
+    toolCallId: text,
+    data: z.unknown(),
+  }),
+  'tool.execute.end': event(
+    'The tool has answered. `flagged` names what in it looks like instructions to the model; by trust it was taken out or only noticed.',
+    {
+      ...call,
       success: z.literal(true),
-      outputSummary: z.string().max(500),
+      outputSummary: text.max(500),
       durationMs: count,
-      flagged: z.array(z.string()).optional(),
-      parentToolCallId: z.string().optional(),
-      resultHandle: z.string().optional(),
+      flagged: z.array(text).optional(),
+      parentToolCallId: text.optional(),
+      resultHandle: text.optional(),
       relayed: z.literal(true).optional(),
-    })
-    .describe(
-      'The tool has answered. `flagged` names what in it looks like instructions to the model; by trust it was taken out or only noticed.',
-    ),
-  'tool.execute.error': z
-    .object({
-      toolCallId: z.string(),
-      toolName: z.string(),
-      success: z.literal(false),
-      error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
-      durationMs: count,
-      flagged: z.array(z.string()).optional(),
-      parentToolCallId: z.string().optional(),
-      relayed: z.literal(true).optional(),
-    })
-    .describe('The call has no result: the error that the model gets instead.'),
-  'tool.outcome_unknown': z
-    .object({ toolCallId: z.string(), toolName: z.string(), key: z.string() })
-    .describe('A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.'),
+    },
+  ),
+  'tool.execute.error': event('The call has no result: the error that the model gets instead.', {
+    ...call,
+    success: z.literal(false),
+    error: z.object({ kind: toolErrorKind, message: text, hint: text }),
+    durationMs: count,
+    flagged: z.array(text).optional(),
+    parentToolCallId: text.optional(),
+    relayed: z.literal(true).optional(),
+  }),
+  'tool.outcome_unknown': event(
+    'A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.',
+    { ...call, key: text },
+  ),
   'tool.approval.requested': approval.describe(
     'A call waits for a person. `mode` `deferred`: it may also be answered with a result. `run.suspended` follows.',
   ),
   'tool.approval.granted': decision.describe('A person granted the call: it runs now. `edited`: with other arguments.'),
   'tool.approval.denied': decision.describe('A person denied the call, or none decided in time (`expired`).'),
 
-  handoff: z
-    .object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() })
-    .describe('Another agent goes on, with what the filter let through of the conversation.'),
-  'subagent.event': z
-    .object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() })
-    .describe('An event of a run that works for this one, or for one of those. Its deltas are in its own log only.'),
-  'agent.fanout.spawned': z
-    .object({ children: z.array(z.string()) })
-    .describe(
-      'Several agents are asked, some of them perhaps later than others. `children` names them in their order.',
-    ),
-  'agent.fanout.merged': z
-    .object({
-      strategy: z.string(),
-      children: z.array(z.string()),
-      statuses: z.array(z.string()),
-      weights: z.array(z.number()).optional(),
-    })
-    .describe(
-      'All of them have ended, and their answers are one. `statuses` (`completed`, `failed`, `budget_exceeded`, `cancelled`) and `weights`, their shares where a merge guard measured them, are in the order of `children`.',
-    ),
-  'agent.evaluator.iteration': z
-    .object({
-      iteration: z.int().min(1),
-      passed: z.boolean(),
-      score: z.number().optional(),
-    })
-    .describe('An answer was evaluated. One that did not pass goes back with what is wrong with it.'),
-  'agent.evaluator.converged': z
-    .object({ termination: z.string(), iterations: count })
-    .describe(
-      'No further answer is asked for. `termination`: `pass`, `maxIterations`, `generator-exhausted` or `cancelled`. `iterations` counts the answers that were evaluated.',
-    ),
+  handoff: event('Another agent goes on, with what the filter let through of the conversation.', {
+    fromAgentId: text,
+    toAgentId: text,
+    filter: z.unknown().optional(),
+  }),
+  'subagent.event': event(
+    'An event of a run that works for this one, or for one of those. Its deltas are in its own log only.',
+    { childRunId: text, childDepth: z.int(), event: z.unknown() },
+  ),
+  'agent.fanout.spawned': event(
+    'Several agents are asked, some of them perhaps later than others. `children` names them in their order.',
+    { children: z.array(text) },
+  ),
+  'agent.fanout.merged': event(
+    'All of them have ended, and their answers are one. `statuses` (`completed`, `failed`, `budget_exceeded`, `cancelled`) and `weights`, their shares where a merge guard measured them, are in the order of `children`.',
+    { strategy: text, children: z.array(text), statuses: z.array(text), weights: z.array(z.number()).optional() },
+  ),
+  'agent.evaluator.iteration': event(
+    'An answer was evaluated. One that did not pass goes back with what is wrong with it.',
+    { iteration: z.int().min(1), passed: z.boolean(), score: z.number().optional() },
+  ),
+  'agent.evaluator.converged': event(
+    'No further answer is asked for. `termination`: `pass`, `maxIterations`, `generator-exhausted` or `cancelled`. `iterations` counts the answers that were evaluated.',
+    { termination: text, iterations: count },
+  ),
 
-  'context.compacted': z
-    .object({
+  'context.compacted': event(
+    'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, a caller, or (`pre-step`) a provider that refused the length.',
+    {
       beforeTokens: count,
       afterTokens: count,
       summaryTokens: count,
       durationMs: count,
       hooksFiredCount: count,
       source: compactionSource,
-    })
-    .describe(
-      'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, a caller, or (`pre-step`) a provider that refused the length.',
-    ),
-  'agent.progress.written': z
-    .object({ ref: z.string(), sha256: z.string() })
-    .describe('A progress note was written. Its text is in no event.'),
-  'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }).describe('A progress note was read.'),
-  'file.generated': z
-    .object({ handle: mediaHandle, mediaType: z.string().optional() })
-    .describe('A file of the run is kept. `GET /v1/media/:sha256` has its bytes.'),
+    },
+  ),
+  'agent.progress.written': event('A progress note was written. Its text is in no event.', { ref: text, sha256: text }),
+  'agent.progress.read': event('A progress note was read.', { ref: text, sha256: text }),
+  'file.generated': event('A file of the run is kept. `GET /v1/media/:sha256` has its bytes.', {
+    handle: mediaHandle,
+    mediaType: text.optional(),
+  }),
 
-  'capability.file_sent': z
-    .object({
-      path: z.string().optional(),
-      handle: z.string().optional(),
-      caption: z.string().optional(),
-      fileType: z.string(),
-    })
-    .describe('A capability sends a file, by its path or by the handle of a result. A subscriber delivers it.'),
-  'capability.note_shared': z
-    .object({ title: z.string(), slug: z.string(), message: z.string().optional() })
-    .describe('A capability shares a note.'),
-  'capability.pin_changed': z.object({}).describe('A capability changed what is pinned.'),
-  'capability.user_notified': z.object({ message: z.string() }).describe('A capability has a message for the user.'),
+  'capability.file_sent': event(
+    'A capability sends a file, by its path or by the handle of a result. A subscriber delivers it.',
+    { path: text.optional(), handle: text.optional(), caption: text.optional(), fileType: text },
+  ),
+  'capability.note_shared': event('A capability shares a note.', { title: text, slug: text, message: text.optional() }),
+  'capability.pin_changed': event('A capability changed what is pinned.', {}),
+  'capability.user_notified': event('A capability has a message for the user.', { message: text }),
 
-  'node.started': z.object({}).describe('The run is a node of a workflow, named by `nodeId`, and begins.'),
-  'node.completed': z
-    .object({
-      output: z.unknown(),
-      tokensUsed: z.object({ input: count, output: count, model: z.string() }),
-    })
-    .describe(
-      'The node has its output: a text, the value that its schema asks for, or media. `run.completed` follows.',
-    ),
-  'node.failed': z.object({ error: errorInfo }).describe('The node failed for good; `run.failed` follows.'),
-  'node.retrying': z
-    .object({ attemptNumber: z.int().min(1), error: errorInfo, delayMs: count })
-    .describe('The node failed and is tried again after a wait. `attemptNumber` counts the retries from 1.'),
-  'media_job.submitted': z
-    .object({ jobId: z.string(), provider: z.string(), model: z.string() })
-    .describe('A provider works on the media. The run waits without a worker and asks now and then.'),
+  'node.started': event('The run is a node of a workflow, named by `nodeId`, and begins.', {}),
+  'node.completed': event(
+    'The node has its output: a text, the value that its schema asks for, or media. `run.completed` follows.',
+    { output: z.unknown(), tokensUsed: z.object({ input: count, output: count, model: text }) },
+  ),
+  'node.failed': event('The node failed for good; `run.failed` follows.', { error: errorInfo }),
+  'node.retrying': event(
+    'The node failed and is tried again after a wait. `attemptNumber` counts the retries from 1.',
+    { attemptNumber: z.int().min(1), error: errorInfo, delayMs: count },
+  ),
+  'media_job.submitted': event('A provider works on the media. The run waits without a worker and asks now and then.', {
+    jobId: text,
+    provider: text,
+    model: text,
+  }),
 
-  'task.start': z
-    .object({ taskId: z.string(), intent: z.string().optional(), resumed: z.literal(true).optional() })
-    .describe('A task begins or, with `resumed`, goes on with the answer to its question.'),
-  'task.readiness': z
-    .object({ ready: z.boolean(), missing: z.array(z.string()) })
-    .describe(
-      'What the task needs to know was compared with what is known. `missing` has ids, also of what is only wished for.',
-    ),
-  'task.questions': z
-    .object({ questions: z.array(z.string()) })
-    .describe('What people have to answer before the task can go on.'),
-  'task.acquisition': z
-    .object({ plan: z.array(z.string()) })
-    .describe('How what is missing could be had without people. Nothing was done about it.'),
-  'task.observe': z
-    .object({})
-    .describe('The adapter has observed how things stand. The state is in no event of its own.'),
-  'task.validate': z.object({ evals: z.array(z.unknown()) }).describe('What was observed has been checked.'),
-  'task.decide': z
-    .object({ decision: z.unknown() })
-    .describe('The adapter has decided: `act`, `ask` or `stop`. An action of more than 32 KiB is `null`.'),
-  'task.act': z
-    .object({ outcome: z.unknown() })
-    .describe(
-      'An action has ended. `costMicrocents` is what it cost beside what `cost.updated` says; a result of more than 32 KiB is `null`.',
-    ),
-  'task.step': z
-    .object({ record: z.unknown() })
-    .describe(
-      'A step is complete: decision, outcome, states and evals before and after. One of more than 32 KiB has only its outline and is `cut`.',
-    ),
-  'task.end': z
-    .object({
-      status: z.string(),
-      pass: z.boolean(),
-      score: z.number().optional(),
-      reason: z.string(),
-      stoppedBy: z.string(),
-    })
-    .describe('The task has ended as `completed`, `failed`, `blocked` or `aborted`. `stoppedBy` says what ended it.'),
+  'task.start': event('A task begins or, with `resumed`, goes on with the answer to its question.', {
+    taskId: text,
+    intent: text.optional(),
+    resumed: z.literal(true).optional(),
+  }),
+  'task.readiness': event(
+    'What the task needs to know was compared with what is known. `missing` has ids, also of what is only wished for.',
+    { ready: z.boolean(), missing: z.array(text) },
+  ),
+  'task.questions': event('What people have to answer before the task can go on.', { questions: z.array(text) }),
+  'task.acquisition': event('How what is missing could be had without people. Nothing was done about it.', {
+    plan: z.array(text),
+  }),
+  'task.observe': event('The adapter has observed how things stand. The state is in no event of its own.', {}),
+  'task.validate': event('What was observed has been checked.', { evals: z.array(z.unknown()) }),
+  'task.decide': event('The adapter has decided: `act`, `ask` or `stop`. An action of more than 32 KiB is `null`.', {
+    decision: z.unknown(),
+  }),
+  'task.act': event(
+    'An action has ended. `costMicrocents` is what it cost beside what `cost.updated` says; a result of more than 32 KiB is `null`.',
+    { outcome: z.unknown() },
+  ),
+  'task.step': event(
+    'A step is complete: decision, outcome, states and evals before and after. One of more than 32 KiB has only its outline and is `cut`.',
+    { record: z.unknown() },
+  ),
+  'task.end': event(
+    'The task has ended as `completed`, `failed`, `blocked` or `aborted`. `stoppedBy` says what ended it.',
+    { status: text, pass: z.boolean(), score: z.number().optional(), reason: text, stoppedBy: text },
+  ),
 
   ...reservedEvents,
 } as const satisfies Record<string, z.ZodObject>;

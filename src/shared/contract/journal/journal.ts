@@ -40,6 +40,16 @@ const orchestrationSpending = z.object({
   unpriced: z.literal(true).optional(),
 });
 
+const text = z.string();
+const count = z.int().min(0);
+const step = z.int().min(1);
+const attempts = z.array(attempt);
+const served = { provider: text, model: text };
+
+function entry<const T extends string, const S extends z.ZodRawShape>(t: T, shape: S) {
+  return z.object({ v: z.literal(journalVersion), t: z.literal(t), ...shape });
+}
+
 /**
  * What a run continues from after a crash. Linear and append-only: an entry holds only what is new, and the state of a
  * turn is the fold over all entries.
@@ -67,51 +77,33 @@ const orchestrationSpending = z.object({
  * - closed: the turn has ended
  */
 export const journalEntry = z.discriminatedUnion('t', [
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('agent_started'),
-    model: z.string(),
-    at: z.string(),
+  entry('agent_started', {
+    model: text,
+    at: text,
     /** Before what is added to it. */
-    prompt: z.string().optional(),
+    prompt: text.optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('model_response'),
-    step: z.int().min(1),
+  entry('model_response', {
+    step,
     message: assistantMessage,
     finishReason,
     usage,
-    attempts: z.array(attempt),
-    provider: z.string(),
-    model: z.string(),
-    sessionToken: z.string().optional(),
-    checkpointToken: z.string().optional(),
+    attempts,
+    ...served,
+    sessionToken: text.optional(),
+    checkpointToken: text.optional(),
     /** Whose tool each call means: `mcp:<server>/<tool>`, or null for code of the worker. Absent: code of the worker. */
-    sources: z.array(z.string().nullable()).optional(),
+    sources: z.array(text.nullable()).optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('attempted'),
-    step: z.int().min(1),
-    attempts: z.array(attempt),
-  }),
-  z.object({ v: z.literal(journalVersion), t: z.literal('session_lost'), step: z.int().min(1) }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('tool_intent'),
-    step: z.int().min(1),
-    indexes: z.array(z.int().min(0)),
-    at: z.string().optional(),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('tool_result'),
-    step: z.int().min(1),
-    index: z.int().min(0),
-    toolCallId: z.string(),
-    toolName: z.string(),
-    content: z.string(),
+  entry('attempted', { step, attempts }),
+  entry('session_lost', { step }),
+  entry('tool_intent', { step, indexes: z.array(count), at: text.optional() }),
+  entry('tool_result', {
+    step,
+    index: count,
+    toolCallId: text,
+    toolName: text,
+    content: text,
     sensitivity: sensitivity.optional(),
     errorKind: toolErrorKind.optional(),
     /** Counts against the correction rounds: the model may repair this mistake. */
@@ -119,153 +111,96 @@ export const journalEntry = z.discriminatedUnion('t', [
     /** Absent: the result of a tool of the operator's own. */
     trust: trustClass.optional(),
     /** Deferred tools that the model may call from the next step on. */
-    promoted: z.array(z.string()).optional(),
+    promoted: z.array(text).optional(),
     /** The conversation goes on with this agent. */
     handoff: publicId.optional(),
     /** Indexes of the calls whose ends were published in the same write. Absent: its own. */
-    ends: z.array(z.int().min(0)).optional(),
+    ends: z.array(count).optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('handed_off'),
-    step: z.int().min(1),
+  entry('handed_off', {
+    step,
     from: publicId,
     to: publicId,
     filter: handoffFilterDescriptor,
     /** What crossed, where the filter cannot be replayed. */
     messages: z.array(message).optional(),
     /** Of what crossed: see `payloadDigest`. */
-    digest: z.string().optional(),
+    digest: text.optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('inner_tool_intent'),
-    step: z.int().min(1),
-    index: z.int().min(0),
-    number: z.int().min(1),
-    fingerprint: z.string(),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('inner_tool_result'),
-    step: z.int().min(1),
-    index: z.int().min(0),
+  entry('inner_tool_intent', { step, index: count, number: z.int().min(1), fingerprint: text }),
+  entry('inner_tool_result', {
+    step,
+    index: count,
     number: z.int().min(1),
     /** JSON text of what the script got. */
-    outcome: z.string(),
+    outcome: text,
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('steered'),
-    messages: z.array(steeringMessage),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('repair'),
-    step: z.int().min(1),
-    problem: z.string(),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('suspended'),
+  entry('steered', { messages: z.array(steeringMessage) }),
+  entry('repair', { step, problem: text }),
+  entry('suspended', {
     seq: z.int().min(1),
     reason: suspendReason,
-    at: z.string(),
+    at: text,
     /** What people were asked, and the children that do calls, by index of the call. */
     asks: z
       .array(
         z.object({
-          index: z.int().min(0),
-          id: z.string(),
+          index: count,
+          id: text,
           kind: z.enum(['approval', 'user_input', 'unknown_outcome', 'child']),
-          requestedAt: z.string(),
-          expiresAt: z.string(),
+          requestedAt: text,
+          expiresAt: text,
         }),
       )
       .optional(),
     /** Of an orchestration: its children that run now, and how many events it has emitted. */
-    children: z.array(z.string()).optional(),
-    emitted: z.int().min(0).optional(),
+    children: z.array(text).optional(),
+    emitted: count.optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('decided'),
-    at: z.string(),
-    by: z.string().optional(),
+  entry('decided', {
+    at: text,
+    by: text.optional(),
     budget: z.enum(['approve', 'reject']).optional(),
     /** About what people were asked. */
     decisions: z.array(callDecision).optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('submitted'),
-    step: z.int().min(1),
-    attempts: z.array(attempt),
-    provider: z.string(),
-    model: z.string(),
-    jobId: z.string(),
-    at: z.string(),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('generated'),
-    step: z.int().min(1),
-    attempts: z.array(attempt),
-    provider: z.string(),
-    model: z.string(),
-    media: z.array(mediaPart),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('retrying'),
+  entry('submitted', { step, attempts, ...served, jobId: text, at: text }),
+  entry('generated', { step, attempts, ...served, media: z.array(mediaPart) }),
+  entry('retrying', {
     number: z.int().min(1),
-    resumeAt: z.string(),
+    resumeAt: text,
     /** Calls of the last step that are made again, by index. */
-    calls: z.array(z.int().min(0)),
+    calls: z.array(count),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('compacted'),
+  entry('compacted', {
     /** Whose model call comes next. */
-    step: z.int().min(1),
+    step,
     source: compactionSource,
-    summary: z.string(),
+    summary: text,
     /** How many messages it replaces, from the first one of the whole conversation: that before the turn, then the turn's. */
     replaced: z.int().min(1),
     /** Of what it was made from. Absent: public. */
     sensitivity: sensitivity.optional(),
-    attempts: z.array(attempt),
-    beforeTokens: z.int().min(0),
-    afterTokens: z.int().min(0),
-    summaryTokens: z.int().min(0),
-    durationMs: z.int().min(0),
+    attempts,
+    beforeTokens: count,
+    afterTokens: count,
+    summaryTokens: count,
+    durationMs: count,
     /** The hooks have yet to be asked: `context_pinned` follows. */
     hooksDue: z.boolean().optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('context_pinned'),
-    step: z.int().min(1),
-    texts: z.array(z.string()),
-  }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('orchestration_step'),
-    key: z.string(),
+  entry('context_pinned', { step, texts: z.array(text) }),
+  entry('orchestration_step', {
+    key: text,
     value: z.unknown(),
-    at: z.string(),
+    at: text,
     /** How long the run had been on workers by then, in milliseconds. */
-    workedMs: z.int().min(0).optional(),
-    emitted: z.int().min(0),
+    workedMs: count.optional(),
+    emitted: count,
     spent: orchestrationSpending.optional(),
   }),
-  z.object({
-    v: z.literal(journalVersion),
-    t: z.literal('orchestration_emitted'),
-    emitted: z.int().min(0),
-    spent: orchestrationSpending.optional(),
-  }),
-  z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
+  entry('orchestration_emitted', { emitted: count, spent: orchestrationSpending.optional() }),
+  entry('closed', { status: text, error: errorInfo.optional() }),
 ]);
 export type JournalEntry = z.infer<typeof journalEntry>;
 /** An entry of one kind. */
