@@ -10,25 +10,30 @@ const portNumber = z.coerce.number().int().min(0).max(65_535);
 const positive = z.coerce.number().int().min(1);
 const nonNegative = z.coerce.number().int().min(0);
 
-/** Comma-separated hosts, lower-case. What only looks like a host (a URL, a pattern, a range) would never match. */
-function hostList() {
-  const host = z
-    .string()
-    .regex(
-      /^(\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*|[a-z0-9_-]+(\.[a-z0-9_-]+)*)(:\d{1,5})?$/,
-      'must be hosts like api.example.com or api.example.com:8443: no URLs, patterns or ranges',
-    );
-  return z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((name) => name.trim().toLowerCase())
-        .filter((name) => name !== ''),
-    )
-    .pipe(z.array(host));
-}
+const setText = z.string().min(1).optional();
+const webUrl = z.url({ protocol: /^https?$/ }).optional();
+const commaList = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((name) => name.trim())
+      .filter((name) => name !== ''),
+  );
+const lowerCaseList = commaList.transform((names) => names.map((name) => name.toLowerCase()));
+
+/** What only looks like a host (a URL, a pattern, a range) would never match. */
+const hostList = lowerCaseList.pipe(
+  z.array(
+    z
+      .string()
+      .regex(
+        /^(\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*|[a-z0-9_-]+(\.[a-z0-9_-]+)*)(:\d{1,5})?$/,
+        'must be hosts like api.example.com or api.example.com:8443: no URLs, patterns or ranges',
+      ),
+  ),
+);
 
 /**
  * Every environment variable with its default. This literal is the whole configuration: one schema, parsed once at the
@@ -49,21 +54,13 @@ export const configSchema = z.object({
     .describe(
       'Redis or Valkey. Also `rediss://`, `redis+sentinel://h1:26379,h2:26379/master-name/0` and `redis+cluster://h1:7000,h2:7000`.',
     ),
-  REDIS_SENTINEL_USERNAME: z.string().min(1).optional().describe('User at the Sentinels, where they ask for one.'),
-  REDIS_SENTINEL_PASSWORD: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Password of the Sentinels. That of Redis itself stands in `REDIS_URL`.'),
-  REDIS_TLS_CA: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'PEM file of the authorities that signed the certificates of Redis and its Sentinels. For `rediss` URLs.',
-    ),
-  REDIS_TLS_CERT: z.string().min(1).optional().describe('PEM file of the client certificate. With `REDIS_TLS_KEY`.'),
-  REDIS_TLS_KEY: z.string().min(1).optional().describe('PEM file of the key of the client certificate.'),
+  REDIS_SENTINEL_USERNAME: setText.describe('User at the Sentinels, where they ask for one.'),
+  REDIS_SENTINEL_PASSWORD: setText.describe('Password of the Sentinels. That of Redis itself stands in `REDIS_URL`.'),
+  REDIS_TLS_CA: setText.describe(
+    'PEM file of the authorities that signed the certificates of Redis and its Sentinels. For `rediss` URLs.',
+  ),
+  REDIS_TLS_CERT: setText.describe('PEM file of the client certificate. With `REDIS_TLS_KEY`.'),
+  REDIS_TLS_KEY: setText.describe('PEM file of the key of the client certificate.'),
   MILLRACE_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 letters, digits, _ or -')
@@ -102,75 +99,37 @@ export const configSchema = z.object({
   SHUTDOWN_GRACE_MS: nonNegative
     .default(25_000)
     .describe('Milliseconds from SIGTERM until what still runs is handed over.'),
-  OPENAI_API_KEY: z.string().min(1).optional().describe('Key of the default provider.'),
-  OPENAI_BASE_URL: z
-    .url({ protocol: /^https?$/ })
-    .optional()
-    .describe('Base URL of any OpenAI-compatible server.'),
-  MILLRACE_PROVIDERS: z.string().min(1).optional().describe('YAML file with more providers.'),
-  MILLRACE_SCRIPT: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.',
-    ),
-  MILLRACE_TENANTS: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('YAML file with the budget of each tenant and its weight where tenants share a provider limit.'),
-  MILLRACE_POLICIES: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('YAML file with rules for tool calls and model calls, and the commands and domains that tools may use.'),
-  MILLRACE_SECRETS: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'Folder with the secrets of tools, one file each, as Kubernetes mounts them. More come from variables `MILLRACE_SECRET_<NAME>`.',
-    ),
-  MODEL_ALLOWLIST: z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((name) => name.trim())
-        .filter((name) => name !== ''),
-    )
-    .describe(
-      'Comma-separated models that a request may name; `*` allows any. Others are refused with `model_not_allowed`. Without this and `MODEL_ROUTER_URL`: the models that agents use. A worker counts these by name, others as `other`.',
-    ),
-  MODEL_ROUTER_URL: z
-    .url({ protocol: /^https?$/ })
-    .optional()
-    .describe('Server whose `/v1/models` lists the models that a request may name beside `MODEL_ALLOWLIST`.'),
-  LLM_ALLOWED_HOSTS: z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((name) => name.trim().toLowerCase())
-        .filter((name) => name !== ''),
-    )
-    .describe(
-      'Comma-separated hosts (`host` or `host:port`) that provider base URLs may name although they are private, link-local or without TLS.',
-    ),
-  EGRESS_ALLOWED_HOSTS: hostList().describe(
+  OPENAI_API_KEY: setText.describe('Key of the default provider.'),
+  OPENAI_BASE_URL: webUrl.describe('Base URL of any OpenAI-compatible server.'),
+  MILLRACE_PROVIDERS: setText.describe('YAML file with more providers.'),
+  MILLRACE_SCRIPT: setText.describe(
+    'YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.',
+  ),
+  MILLRACE_TENANTS: setText.describe(
+    'YAML file with the budget of each tenant and its weight where tenants share a provider limit.',
+  ),
+  MILLRACE_POLICIES: setText.describe(
+    'YAML file with rules for tool calls and model calls, and the commands and domains that tools may use.',
+  ),
+  MILLRACE_SECRETS: setText.describe(
+    'Folder with the secrets of tools, one file each, as Kubernetes mounts them. More come from variables `MILLRACE_SECRET_<NAME>`.',
+  ),
+  MODEL_ALLOWLIST: commaList.describe(
+    'Comma-separated models that a request may name; `*` allows any. Others are refused with `model_not_allowed`. Without this and `MODEL_ROUTER_URL`: the models that agents use. A worker counts these by name, others as `other`.',
+  ),
+  MODEL_ROUTER_URL: webUrl.describe(
+    'Server whose `/v1/models` lists the models that a request may name beside `MODEL_ALLOWLIST`.',
+  ),
+  LLM_ALLOWED_HOSTS: lowerCaseList.describe(
+    'Comma-separated hosts (`host` or `host:port`) that provider base URLs may name although they are private, link-local or without TLS.',
+  ),
+  EGRESS_ALLOWED_HOSTS: hostList.describe(
     'Comma-separated hosts (`host` or `host:port`) that tools and MCP servers over HTTP may name although they are private or without TLS.',
   ),
-  EGRESS_DOMAINS: hostList()
+  EGRESS_DOMAINS: hostList
     .transform((hosts) => (hosts.length > 0 ? hosts : undefined))
     .describe('Comma-separated hosts (`host` or `host:port`, exact names): the only ones that `http_request` may ask.'),
-  MILLRACE_FILES: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Folder that `read_file` may read. Unset: no agent can use it.'),
+  MILLRACE_FILES: setText.describe('Folder that `read_file` may read. Unset: no agent can use it.'),
   PROVIDER_WAIT_MS: nonNegative
     .default(5_000)
     .describe(
@@ -203,14 +162,10 @@ export const configSchema = z.object({
     .max(3_650)
     .default(400)
     .describe('Days that the cost counters of `GET /v1/costs` are kept.'),
-  MILLRACE_PRICES: z.string().min(1).optional().describe('YAML file that overrides or adds model prices.'),
-  MILLRACE_API_KEYS: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'File, or list, of `sha256-of-key:tenant:scopes`. Scopes are `read`, `write`, `approve` and `admin`, joined by `+`, or `*` for all; without any a key has `read+write`. Unset: no keys, and the producer binds only to loopback.',
-    ),
+  MILLRACE_PRICES: setText.describe('YAML file that overrides or adds model prices.'),
+  MILLRACE_API_KEYS: setText.describe(
+    'File, or list, of `sha256-of-key:tenant:scopes`. Scopes are `read`, `write`, `approve` and `admin`, joined by `+`, or `*` for all; without any a key has `read+write`. Unset: no keys, and the producer binds only to loopback.',
+  ),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
@@ -347,12 +302,11 @@ function conflicts(env: Record<string, string | undefined>): string[] {
     const path = env[name];
     if (path && !existsSync(path)) problems.push(`${name}: there is no file ${path}`);
   }
-  const secrets = env['MILLRACE_SECRETS'];
-  if (secrets && !statSync(secrets, { throwIfNoEntry: false })?.isDirectory())
-    problems.push(`MILLRACE_SECRETS: there is no folder ${secrets}`);
-  const files = env['MILLRACE_FILES'];
-  if (files && !statSync(files, { throwIfNoEntry: false })?.isDirectory())
-    problems.push(`MILLRACE_FILES: there is no folder ${files}`);
+  for (const name of ['MILLRACE_SECRETS', 'MILLRACE_FILES'] as const) {
+    const path = env[name];
+    if (path && !statSync(path, { throwIfNoEntry: false })?.isDirectory())
+      problems.push(`${name}: there is no folder ${path}`);
+  }
   const script = env['MILLRACE_SCRIPT'];
   if (script && script !== 'builtin' && !existsSync(script))
     problems.push(`MILLRACE_SCRIPT: there is no file ${script}`);

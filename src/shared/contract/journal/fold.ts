@@ -5,26 +5,13 @@ import { defined } from '../../base/collections.ts';
 import { jsonText } from '../../base/json.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
+import type { ThreadSession } from '../thread/thread.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
 import { type InnerCall, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';
-
-/** What a provider remembers of a conversation from an earlier turn. */
-export interface KnownSession {
-  readonly provider: string;
-  readonly model: string;
-  readonly sessionToken?: string | undefined;
-  readonly checkpointToken?: string | undefined;
-}
-
-function knownOf(session: KnownSession | undefined): Partial<TurnState> {
-  if (!session) return {};
-  const { provider, model, sessionToken, checkpointToken } = session;
-  return { serving: { provider, model }, sessionToken, checkpointToken };
-}
 
 /**
  * The state after a whole journal or any beginning of one. `initial` is the conversation before the first answer, the
@@ -33,11 +20,15 @@ function knownOf(session: KnownSession | undefined): Partial<TurnState> {
 export function foldJournal(
   initial: readonly Message[],
   entries: Iterable<JournalEntry>,
-  session?: KnownSession,
+  session?: ThreadSession,
 ): TurnState {
-  const growing = new JournalFold({ initial, ...knownOf(session) });
+  const growing = new JournalFold({ initial, ...(session && knownOf(session)) });
   for (const entry of entries) growing.add(entry);
   return growing.state;
+}
+
+function knownOf({ sessionToken, checkpointToken, ...serving }: ThreadSession): Partial<TurnState> {
+  return { serving, sessionToken, checkpointToken };
 }
 
 /** A state that another worker left, ready to grow: calls that it had begun are in doubt from now on. */
@@ -92,31 +83,27 @@ function resultIn({ id, name, result }: StepCall): ToolMessage[] {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+/** A state with lists that grow in place. */
+interface GrowingState extends Mutable<TurnState> {
+  attempts: Attempt[];
+  unknownCalls: Pick<StepCall, 'name' | 'args'>[];
+  promoted: string[];
+  asked: Set<string>;
+  childEnds: Map<string, ChildEnd>;
+  steered: Map<string, string>;
+  orchestration: OrchestrationLog;
+  calls: StepCall[];
+}
+
 /** Builds a state entry by entry. The copies that it makes do not depend on how long the turn already is. */
 export class JournalFold {
   readonly #conversation: Conversation;
-  readonly #attempts: Attempt[];
-  readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
-  readonly #promoted: string[];
-  readonly #asked: Set<string>;
-  readonly #childEnds: Map<string, ChildEnd>;
-  readonly #steered: Map<string, string>;
-  readonly #orchestration: OrchestrationLog;
-  readonly #state: Mutable<TurnState>;
-  #calls: StepCall[];
+  readonly #state: GrowingState;
   #corrected: boolean;
 
   constructor(from: Pick<TurnState, 'initial'> & Partial<TurnState>) {
     this.#conversation = new Conversation(from);
-    this.#attempts = [...(from.attempts ?? [])];
-    this.#unknown = [...(from.unknownCalls ?? [])];
-    this.#promoted = [...(from.promoted ?? [])];
-    this.#asked = new Set(from.asked);
-    this.#childEnds = new Map(from.childEnds);
-    this.#steered = new Map(from.steered);
-    this.#orchestration = new OrchestrationLog(from.orchestration);
-    this.#calls = [...(from.calls ?? [])];
-    this.#corrected = this.#calls.some((call) => call.result?.correctable);
+    this.#corrected = (from.calls ?? []).some((call) => call.result?.correctable);
     this.#state = {
       step: 0,
       openCalls: 0,
@@ -148,14 +135,14 @@ export class JournalFold {
       earlier: this.#conversation.earlier,
       summarised: this.#conversation.summarised,
       hasResults: this.#conversation.hasResults,
-      attempts: this.#attempts,
-      unknownCalls: this.#unknown,
-      promoted: this.#promoted,
-      asked: this.#asked,
-      childEnds: this.#childEnds,
-      steered: this.#steered,
-      orchestration: this.#orchestration,
-      calls: this.#calls,
+      attempts: [...(from.attempts ?? [])],
+      unknownCalls: [...(from.unknownCalls ?? [])],
+      promoted: [...(from.promoted ?? [])],
+      asked: new Set(from.asked),
+      childEnds: new Map(from.childEnds),
+      steered: new Map(from.steered),
+      orchestration: new OrchestrationLog(from.orchestration),
+      calls: [...(from.calls ?? [])],
     };
   }
 
@@ -216,7 +203,7 @@ export class JournalFold {
       case 'orchestration_step':
         return this.#orchestrationStep(entry);
       case 'orchestration_emitted':
-        this.#orchestration.addEmitted(entry);
+        this.#state.orchestration.addEmitted(entry);
         return this.#spent(entry.spent);
       case 'closed':
         this.#state.finished = true;
@@ -231,15 +218,14 @@ export class JournalFold {
     this.#paid(entry.attempts);
     this.#push(entry.message);
     const asked = toolCallsOf(entry.message);
-    this.#calls = asked.map(({ id, name, args }, index) => {
-      return { index, id, name, args, status: 'todo', source: entry.sources?.[index] ?? null };
-    });
     this.#corrected = false;
     const { counters, serving } = this.#state;
     const isSame = serving?.provider === entry.provider && serving.model === entry.model;
     Object.assign(this.#state, {
       step: entry.step,
-      calls: this.#calls,
+      calls: asked.map(({ id, name, args }, index) => {
+        return { index, id, name, args, status: 'todo', source: entry.sources?.[index] ?? null };
+      }),
       openCalls: asked.length,
       repairing: false,
       answer: { text: textOf(entry.message), finishReason: entry.finishReason, usage: entry.usage },
@@ -258,7 +244,7 @@ export class JournalFold {
   }
 
   #orchestrationStep(entry: JournalEntryOf<'orchestration_step'>): void {
-    this.#orchestration.addStep(entry);
+    this.#state.orchestration.addStep(entry);
     this.#state.budgetDecision = undefined;
     this.#spent(entry.spent);
   }
@@ -272,19 +258,19 @@ export class JournalFold {
 
   #suspended(entry: JournalEntryOf<'suspended'>): void {
     const { seq, reason, asks = [] } = entry;
-    this.#orchestration.addChildren(entry);
+    this.#state.orchestration.addChildren(entry);
     this.#state.suspensions = seq;
     this.#state.awaitsMoney = reason === 'budget';
     if (reason === 'media') this.#polledLater();
     for (const { index, id, kind, requestedAt, expiresAt } of asks) {
-      const { decision: _, ...call } = this.#calls[index] ?? missingCall(index);
+      const { decision: _, ...call } = this.#state.calls[index] ?? missingCall(index);
       if (kind === 'child') {
         const child = { id, requestedAtMs: Date.parse(requestedAt) };
-        this.#calls[index] = { ...(this.#calls[index] as StepCall), status: 'todo', child };
+        this.#state.calls[index] = { ...(this.#state.calls[index] as StepCall), status: 'todo', child };
         continue;
       }
-      this.#asked.add(id);
-      this.#calls[index] = {
+      this.#state.asked.add(id);
+      this.#state.calls[index] = {
         ...call,
         // What was asked is asked before anything happens, or because what has happened is not known.
         status: kind === 'unknown_outcome' ? 'interrupted' : 'todo',
@@ -293,7 +279,7 @@ export class JournalFold {
     }
     if (asks.length === 0) return;
     // Ends whose turn came without another result left with this entry.
-    for (const index of this.#calls.keys()) this.#endPublished(index);
+    for (const index of this.#state.calls.keys()) this.#endPublished(index);
   }
 
   #decided({ at, budget, decisions = [] }: JournalEntryOf<'decided'>): void {
@@ -304,24 +290,24 @@ export class JournalFold {
     for (const decision of decisions) {
       if (decision.kind === 'child') {
         this.#childEnded(decision);
-        this.#orchestration.addChildEnd(decision, at);
+        this.#state.orchestration.addChildEnd(decision, at);
         continue;
       }
-      const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
-      const call = this.#calls[index];
-      if (!call) this.#orchestration.addDecision(decision, at);
+      const index = this.#state.calls.findIndex(({ ask }) => ask?.id === decision.id);
+      const call = this.#state.calls[index];
+      if (!call) this.#state.orchestration.addDecision(decision, at);
       if (call?.status === 'tool_result' || !call) continue;
-      this.#calls[index] = { ...call, decision };
+      this.#state.calls[index] = { ...call, decision };
       if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);
     }
   }
 
   /** The parent pays. */
   #childEnded(end: ChildEnd): void {
-    const index = this.#calls.findIndex(({ child }) => child?.id === end.id);
-    const call = this.#calls[index];
-    if (call?.child) this.#calls[index] = { ...call, child: { ...call.child, end } };
-    this.#childEnds.set(end.id, end);
+    const index = this.#state.calls.findIndex(({ child }) => child?.id === end.id);
+    const call = this.#state.calls[index];
+    if (call?.child) this.#state.calls[index] = { ...call, child: { ...call.child, end } };
+    this.#state.childEnds.set(end.id, end);
     this.#state.costMicrocents += end.costMicrocents;
     if (end.usage) this.#state.usage = addRunUsage(this.#state.usage, end.usage);
   }
@@ -329,7 +315,7 @@ export class JournalFold {
   /** The model sees the call as it was made. What a provider remembers by itself differs from now on. */
   #edit(index: number, id: string, updatedArgs: Record<string, unknown>): void {
     const args = jsonText(updatedArgs);
-    this.#calls[index] = { ...(this.#calls[index] as StepCall), args };
+    this.#state.calls[index] = { ...(this.#state.calls[index] as StepCall), args };
     this.#conversation.editCall(index, id, args);
     this.#state.sessionToken = undefined;
     this.#state.checkpointToken = undefined;
@@ -340,22 +326,22 @@ export class JournalFold {
     inner: InnerCall,
   ): void {
     const call = this.#callOf(entry, index);
-    this.#calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
+    this.#state.calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
   }
 
   /** An answer that came before stays; the model answers once more. */
   #steer({ messages }: JournalEntryOf<'steered'>): void {
     for (const { id, text } of messages) {
-      if (this.#steered.has(id)) continue;
-      this.#steered.set(id, text);
+      if (this.#state.steered.has(id)) continue;
+      this.#state.steered.set(id, text);
       this.#conversation.push({ role: 'user', content: text });
-      this.#state.repairing = this.#state.answer !== undefined && this.#calls.length === 0;
+      this.#state.repairing = this.#state.answer !== undefined && this.#state.calls.length === 0;
     }
   }
 
   #repair(entry: JournalEntryOf<'repair'>): void {
     const { step, answer, repairs } = this.#state;
-    if (entry.step !== step || !answer || this.#calls.length > 0) throw malformed(entry);
+    if (entry.step !== step || !answer || this.#state.calls.length > 0) throw malformed(entry);
     this.#push({ role: 'user', content: repairRequest(entry.problem) });
     this.#state.repairing = true;
     this.#state.repairs = repairs + 1;
@@ -366,10 +352,9 @@ export class JournalFold {
     const { to, filter, messages } = entry;
     const handoffs = [...this.#state.handoffs, handoffIn(entry, this.#conversation)];
     this.#conversation.crossOver(messages ?? crossing(filterFrom(filter), this.#conversation.messages));
-    this.#calls = [];
-    this.#promoted.length = 0;
     Object.assign(this.#state, {
-      calls: this.#calls,
+      calls: [],
+      promoted: [],
       agentId: to,
       prompt: undefined,
       initial: this.#conversation.initial,
@@ -388,7 +373,7 @@ export class JournalFold {
       const call = this.#callOf(entry, index);
       if (call.status !== 'todo') continue;
       const startedAtMs = entry.at === undefined ? call.startedAtMs : Date.parse(entry.at);
-      this.#calls[index] = { ...call, startedAtMs, status: 'tool_intent' };
+      this.#state.calls[index] = { ...call, startedAtMs, status: 'tool_intent' };
     }
   }
 
@@ -398,10 +383,10 @@ export class JournalFold {
     if (call.status === 'tool_result') return;
     const { content, sensitivity, errorKind, correctable, trust, promoted = [], handoff } = entry;
     const result = { content, sensitivity, errorKind, correctable, trust, handoff };
-    this.#calls[entry.index] = { ...call, status: 'tool_result', result };
+    this.#state.calls[entry.index] = { ...call, status: 'tool_result', result };
     for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
-    for (const name of promoted) if (!this.#promoted.includes(name)) this.#promoted.push(name);
-    if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
+    for (const name of promoted) if (!this.#state.promoted.includes(name)) this.#state.promoted.push(name);
+    if (errorKind === 'outcome_unknown') this.#state.unknownCalls.push({ name: call.name, args: call.args });
     if (correctable && !this.#corrected) {
       this.#corrected = true;
       const { counters } = this.#state;
@@ -412,12 +397,13 @@ export class JournalFold {
   }
 
   #endPublished(index: number): void {
-    const call = this.#calls[index];
-    if (call?.status === 'tool_result' && !call.endPublished) this.#calls[index] = { ...call, endPublished: true };
+    const call = this.#state.calls[index];
+    if (call?.status === 'tool_result' && !call.endPublished)
+      this.#state.calls[index] = { ...call, endPublished: true };
   }
 
   #closeStep(): void {
-    for (const result of this.#calls.flatMap(resultIn)) this.#push(result);
+    for (const result of this.#state.calls.flatMap(resultIn)) this.#push(result);
   }
 
   #push(message: Message): void {
@@ -443,7 +429,7 @@ export class JournalFold {
   #paid(attempts: readonly Attempt[]): void {
     this.#state.awaitsMoney = false;
     for (const attempt of attempts) {
-      this.#attempts.push(attempt);
+      this.#state.attempts.push(attempt);
       this.#state.usage = addAttempt(this.#state.usage, attempt);
       this.#state.costMicrocents += attempt.costMicrocents;
     }
@@ -479,21 +465,21 @@ export class JournalFold {
   #retrying({ number, resumeAt, calls }: JournalEntryOf<'retrying'>): void {
     if (calls.length > 0 && this.#state.openCalls === 0) {
       // The results of the step were the last messages.
-      this.#conversation.drop(this.#calls.length);
+      this.#conversation.drop(this.#state.calls.length);
       for (const index of calls) {
-        const { result: _, endPublished: _endPublished, ...call } = this.#calls[index] as StepCall;
-        this.#calls[index] = { ...call, status: 'todo' };
+        const { result: _, endPublished: _endPublished, ...call } = this.#state.calls[index] as StepCall;
+        this.#state.calls[index] = { ...call, status: 'todo' };
       }
       this.#state.openCalls = calls.length;
     }
     this.#state.mediaJob = undefined;
     this.#state.retries = number;
     this.#state.retryAtMs = Date.parse(resumeAt);
-    this.#state.attemptsBeforeRetry = this.#attempts.length;
+    this.#state.attemptsBeforeRetry = this.#state.attempts.length;
   }
 
   #callOf(entry: Pick<Numbered, 'step' | 't'>, index: number): StepCall {
-    const call = this.#calls[index];
+    const call = this.#state.calls[index];
     if (entry.step !== this.#state.step || !call) throw malformed(entry);
     return call;
   }

@@ -1,28 +1,18 @@
 import type { ChildEnd, CallDecision } from '../control.ts';
-import type { CompactionSource, FinishReason } from '../event.ts';
+import type { FinishReason } from '../event.ts';
 import type { Attempt, JournalEntryOf } from './journal.ts';
 import type { MediaPart } from '../media.ts';
-import type { Message, Sensitivity } from '../message.ts';
+import type { Message } from '../message.ts';
 import type { RunUsage, Usage } from '../money.ts';
 import type { TurnHandoff } from '../thread/turn-log.ts';
 import type { ConversationState } from './conversation.ts';
-import type { ToolErrorKind } from '../../base/errors.ts';
-import type { TrustClass } from '../agent/agent.ts';
 
 /** What the model gets for a call: a tool's output, or an error text with its kind. */
-export interface CallResult {
-  readonly content: string;
-  /** Absent: public. */
-  readonly sensitivity?: Sensitivity | undefined;
-  readonly errorKind?: ToolErrorKind | undefined;
-  /** The model made a mistake that it may repair: it counts against the correction rounds. */
-  readonly correctable?: boolean | undefined;
-  /** Where it comes from. Absent: a tool of the operator's own. */
-  readonly trust?: TrustClass | undefined;
+export interface CallResult extends Readonly<
+  Pick<JournalEntryOf<'tool_result'>, 'content' | 'sensitivity' | 'errorKind' | 'correctable' | 'trust' | 'handoff'>
+> {
   /** Deferred tools that the model may call from the next step on. */
   readonly promoted?: readonly string[] | undefined;
-  /** The conversation goes on with this agent. */
-  readonly handoff?: string | undefined;
   /** Names of the patterns of instructions that were found in it. */
   readonly findings?: readonly string[] | undefined;
   /** Names where all of it can be read. */
@@ -93,17 +83,7 @@ export interface StepCall {
   readonly endPublished?: true;
 }
 
-/** The model's last answer, as far as the loop needs it. */
-export interface LastAnswer {
-  readonly text: string;
-  readonly finishReason: FinishReason;
-  readonly usage: Usage;
-}
-
-export interface MediaJob {
-  readonly provider: string;
-  readonly model: string;
-  readonly jobId: string;
+export interface MediaJob extends Readonly<Pick<JournalEntryOf<'submitted'>, 'provider' | 'model' | 'jobId'>> {
   readonly submittedAtMs: number;
   readonly polls: number;
 }
@@ -117,14 +97,9 @@ export interface TurnCounters {
   readonly corrections: number;
 }
 
-export interface Compaction {
-  /** Whose model call came next. */
-  readonly step: number;
-  readonly source: CompactionSource;
-  readonly beforeTokens: number;
-  readonly afterTokens: number;
-  readonly summaryTokens: number;
-  readonly durationMs: number;
+type CompactionFacts = 'step' | 'source' | 'beforeTokens' | 'afterTokens' | 'summaryTokens' | 'durationMs';
+
+export interface Compaction extends Readonly<Pick<JournalEntryOf<'compacted'>, CompactionFacts>> {
   /** The agent's hooks have not been asked yet. */
   readonly hooksDue: boolean;
   /** What they add to that call. */
@@ -146,7 +121,8 @@ export interface TurnState extends ConversationState {
   readonly calls: readonly StepCall[];
   /** How many of them have no result yet. */
   readonly openCalls: number;
-  readonly answer: LastAnswer | undefined;
+  /** The model's last one, as far as the loop needs it. */
+  readonly answer: { readonly text: string; readonly finishReason: FinishReason; readonly usage: Usage } | undefined;
   readonly usage: RunUsage;
   readonly costMicrocents: number;
   readonly attempts: readonly Attempt[];

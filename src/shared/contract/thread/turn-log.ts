@@ -1,28 +1,16 @@
 import { canonicalJson } from '../../base/json.ts';
 import { defined } from '../../base/collections.ts';
-import type { HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { sha256 } from '../../base/ids.ts';
-import { type Message, type Sensitivity, toolCallsOf, type ToolCallPart, type ToolMessage } from '../message.ts';
+import { type Message, toolCallsOf, type ToolCallPart, type ToolMessage } from '../message.ts';
 import { threadMessage, threadVersion, type ThreadEntryOf } from './thread.ts';
 import { toolErrorText } from '../../base/errors.ts';
 
-interface SummaryBefore {
-  readonly text: string;
-  readonly kept: number;
-  readonly sensitivity?: Sensitivity | undefined;
-}
-
 /** A handoff within a turn. */
-export interface TurnHandoff {
+export interface TurnHandoff extends Readonly<
+  Pick<ThreadEntryOf<'handoff'>, 'step' | 'fromAgentId' | 'toAgentId' | 'descriptor' | 'summary' | 'digest'>
+> {
   /** How many messages of the turn had been said. */
   readonly after: number;
-  readonly step: number;
-  readonly fromAgentId: string;
-  readonly toAgentId: string;
-  readonly descriptor: HandoffFilterDescriptor;
-  /** Stood for all but the last `kept` messages of the conversation. */
-  readonly summary?: SummaryBefore | undefined;
-  readonly digest?: string | undefined;
 }
 
 /** What was said and done in the turn of a run. */
