@@ -465,9 +465,9 @@ export type RunEvent = { [T in EventType]: EventEnvelope & { type: T } & BodyFie
 /** An event of one type, for functions that handle just that one. */
 export type EventOf<T extends EventType> = Extract<RunEvent, { type: T }>;
 
-export type TerminalEventType = 'run.completed' | 'run.failed' | 'run.cancelled';
-
-const terminalTypes: ReadonlySet<string> = new Set<TerminalEventType>(['run.completed', 'run.failed', 'run.cancelled']);
+const terminal = ['run.completed', 'run.failed', 'run.cancelled'] as const;
+export type TerminalEventType = (typeof terminal)[number];
+const terminalTypes: ReadonlySet<string> = new Set(terminal);
 
 /** Exactly one of these ends every run's log; nothing follows it. */
 export function isTerminal(event: { type: string }): boolean {
@@ -479,9 +479,7 @@ const lifecycleTypes: ReadonlySet<string> = new Set<EventType>([
   'run.started',
   'run.suspended',
   'run.resumed',
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
+  ...terminal,
 ]);
 
 /** The events that also go to the lifecycle stream. */

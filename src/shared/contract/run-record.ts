@@ -98,14 +98,9 @@ export interface RunFacts {
   readonly parentRunId?: string;
 }
 
-export function factsOf({
-  runId,
-  tenant,
-  queue,
-  requestId,
-  request,
-  parent,
-}: Pick<RunRecord, 'runId' | 'tenant' | 'queue' | 'requestId' | 'request' | 'parent'>): RunFacts {
+type Counted = Pick<RunRecord, 'runId' | 'tenant' | 'queue' | 'requestId' | 'request' | 'parent'>;
+
+export function factsOf({ runId, tenant, queue, requestId, request, parent }: Counted): RunFacts {
   return defined({ runId, agent: request.agent, tenant, queue, requestId, parentRunId: parent?.runId });
 }
 

@@ -29,25 +29,10 @@ export const maxMetadataKeys = 16;
 export const maxMetadataChars = 512;
 export const maxBulk = 10_000;
 
-export const runStatus = z.enum([
-  'queued',
-  'running',
-  'suspended',
-  'completed',
-  'degraded',
-  'blocked',
-  'failed',
-  'cancelled',
-]);
+const terminal = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
+export const runStatus = z.enum(['queued', 'running', 'suspended', ...terminal]);
 export type RunStatus = z.infer<typeof runStatus>;
-
-const terminalStatuses: ReadonlySet<RunStatus> = new Set<RunStatus>([
-  'completed',
-  'degraded',
-  'blocked',
-  'failed',
-  'cancelled',
-]);
+const terminalStatuses: ReadonlySet<RunStatus> = new Set(terminal);
 
 export function isTerminalStatus(status: RunStatus): boolean {
   return terminalStatuses.has(status);
@@ -328,12 +313,14 @@ export function viewOf(
   children: readonly RunRecord[] = [],
 ): RunView {
   const { request } = record;
+  const { executionId, agent, thread, batch, metadata: labels } = request;
+  const deadline = deadlineOf(record);
   return {
     runId: record.runId,
-    executionId: request.executionId,
-    agent: request.agent,
-    thread: request.thread,
-    batch: request.batch,
+    executionId,
+    agent,
+    thread,
+    batch,
     ...(record.parent && { parentRunId: record.parent.runId, depth: record.parent.depth }),
     status: record.status,
     cancelling: Boolean(record.cancel) && !isTerminalStatus(record.status),
@@ -355,39 +342,27 @@ export function viewOf(
       })),
     }),
     ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),
-    metadata: request.metadata,
+    metadata: labels,
     queue: record.queue,
     createdAt: record.createdAt,
     startedAt: record.startedAt,
     endedAt: record.endedAt,
-    deadlineAt: isoOf(deadlineOf(record)),
-    durationMs:
-      record.startedAt && record.endedAt
-        ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt))
-        : undefined,
+    deadlineAt: deadline === undefined ? undefined : new Date(deadline).toISOString(),
+    durationMs: durationOf(record),
     lastSequence: record.lastSequence,
     worker: record.worker,
     recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
   };
 }
 
-function isoOf(ms: number | undefined): string | undefined {
-  return ms === undefined ? undefined : new Date(ms).toISOString();
+function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'endedAt'>): number | undefined {
+  return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 
 export function outcomeViewOf(record: RunRecord): RunOutcomeView {
-  const view = viewOf(record);
-  return {
-    runId: view.runId,
-    status: view.status,
-    text: view.result?.text ?? '',
-    result: view.result,
-    error: view.error,
-    usage: view.usage,
-    costMicrocents: view.costMicrocents,
-    steps: view.steps,
-    durationMs: view.durationMs,
-  };
+  const { runId, status, result, error, usage, costMicrocents, steps } = record;
+  const text = result?.text ?? '';
+  return { runId, status, text, result, error, usage, costMicrocents, steps, durationMs: durationOf(record) };
 }
 
 /**
@@ -403,23 +378,11 @@ export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<strin
   return hash;
 }
 
-const plainFields: ReadonlySet<string> = new Set([
-  'runId',
-  'tenant',
-  'kind',
-  'status',
-  'queue',
-  'createdAt',
-  'updatedAt',
-  'startedAt',
-  'endedAt',
-  'deadlineAt',
-  'startBy',
-  'worker',
-  'requestId',
-  'activity',
-  'cancel',
-]);
+/** Is a field of this schema a text, and so kept as it is? */
+function isText(schema: z.core.$ZodType): boolean {
+  if (schema instanceof z.ZodOptional) return isText(schema.unwrap());
+  return schema instanceof z.ZodString || schema instanceof z.ZodEnum;
+}
 
 /** Reads a record back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
 export function recordFromHash(hash: Record<string, string>): RunRecord {
@@ -429,9 +392,9 @@ export function recordFromHash(hash: Record<string, string>): RunRecord {
   }
   const fields: Record<string, unknown> = {};
   try {
-    for (const field of Object.keys(runRecord.shape)) {
+    for (const [field, schema] of Object.entries(runRecord.shape)) {
       const text = hash[field];
-      if (text !== undefined) fields[field] = plainFields.has(field) ? text : storedJson(text);
+      if (text !== undefined) fields[field] = isText(schema) ? text : storedJson(text);
     }
     return runRecord.parse(fields);
   } catch (cause) {

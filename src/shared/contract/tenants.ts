@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { budgetCap, budgetOnExceed, type OnExceed } from './money.ts';
+import { budgetCap, budgetOnExceed } from './money.ts';
 import { readYamlFile } from '../base/yaml-file.ts';
 
 /** Money of a tenant within a calendar hour, day or month (UTC). Zero or less means no cap. */
@@ -32,11 +32,8 @@ const tenantsFile = z.strictObject({
 type TenantsFile = z.infer<typeof tenantsFile>;
 
 /** A tenant's cap for one window of time. */
-export interface TenantBudget {
+export interface TenantBudget extends Readonly<Pick<z.infer<typeof tenantBudget>, 'window' | 'onExceed' | 'unpriced'>> {
   readonly capMicrocents: number;
-  readonly window: 'hour' | 'day' | 'month';
-  readonly onExceed: OnExceed;
-  readonly unpriced: 'allow' | 'deny';
 }
 
 export interface TenantSettings {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { sensitivity } from '../message.ts';
 import { budget } from '../money.ts';
-import { handoffFilterDescriptor, type HandoffFilterDescriptor } from '../handoff/handoff.ts';
+import { handoffFilterDescriptor } from '../handoff/handoff.ts';
+import { defined } from '../../base/collections.ts';
 import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { policyRule } from './policy.ts';
@@ -174,17 +175,16 @@ const postRun = z.strictObject({
   embeddings: z.boolean().default(true),
 });
 
+const handoffRule = z.strictObject({
+  agent: publicId,
+  filter: handoffFilterDescriptor.optional(),
+  /** What the model reads about its purpose. Default: the description of the agent. */
+  description: z.string().max(2_000).optional(),
+});
+export type HandoffRule = Readonly<z.output<typeof handoffRule>>;
 const handoff = z
-  .union([
-    publicId,
-    z.strictObject({
-      agent: publicId,
-      filter: handoffFilterDescriptor.optional(),
-      /** What the model reads about its purpose. Default: the description of the agent. */
-      description: z.string().max(2_000).optional(),
-    }),
-  ])
-  .transform((given) => (typeof given === 'string' ? { agent: given } : given) as HandoffRule);
+  .union([publicId, handoffRule])
+  .transform((given): HandoffRule => (typeof given === 'string' ? { agent: given } : given));
 
 const agentTool = z.strictObject({
   agent: publicId,
@@ -199,11 +199,6 @@ const agentTool = z.strictObject({
 });
 export type AgentToolRule = z.output<typeof agentTool>;
 
-export interface HandoffRule {
-  readonly agent: string;
-  readonly filter?: HandoffFilterDescriptor | undefined;
-  readonly description?: string | undefined;
-}
 /** When and how older messages of a conversation give way to a summary. */
 export const compaction = z.strictObject({
   /** Tokens that the agent's models take, for models of which their provider says nothing. Default: 128,000. */
@@ -355,14 +350,10 @@ export const agentView = z.object({
 export type AgentView = z.infer<typeof agentView>;
 
 /** Every model that an agent names: its own, its fallbacks, and those that it prefers for some steps. */
-export function modelsOfAgent({
-  model,
-  provider,
-  fallbackModels,
-  modelTierMap,
-  preferredModel,
-  compaction,
-}: AgentDefinition): readonly { readonly model: string; readonly provider: string | undefined }[] {
+export function modelsOfAgent(
+  definition: AgentDefinition,
+): readonly { readonly model: string; readonly provider: string | undefined }[] {
+  const { model, provider, fallbackModels, modelTierMap, preferredModel, compaction } = definition;
   const entries = [...fallbackModels, ...Object.values(modelTierMap), compaction?.summarizer];
   const named = entries.filter((entry) => entry !== undefined);
   return [
@@ -374,13 +365,6 @@ export function modelsOfAgent({
 
 export function agentViewOf(definition: AgentDefinition): AgentView {
   const { id, name, version, description, model, tools } = definition;
-  return {
-    id,
-    ...(name !== undefined && { name }),
-    ...(version !== undefined && { version }),
-    ...(description !== undefined && { description }),
-    model,
-    models: [...new Set(modelsOfAgent(definition).map((named) => named.model))],
-    tools,
-  };
+  const models = [...new Set(modelsOfAgent(definition).map((named) => named.model))];
+  return defined({ id, name, version, description, model, models, tools });
 }

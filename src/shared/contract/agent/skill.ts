@@ -25,12 +25,9 @@ export const skillManifest = z
     'allowed-tools': toolNames.optional(),
     trust: z.enum(['trusted', 'untrusted']).default('trusted'),
   })
-  .transform(({ name, description, trust, 'allowed-tools': allowedTools = [] }) => ({
-    name,
-    description,
-    trust,
-    allowedTools,
-  }));
+  .transform(({ name, description, trust, 'allowed-tools': allowedTools = [] }) => {
+    return { name, description, trust, allowedTools };
+  });
 export type SkillManifest = z.output<typeof skillManifest>;
 
 /** A skill that agents may name. */

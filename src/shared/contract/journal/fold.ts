@@ -201,7 +201,9 @@ export class JournalFold {
         return;
       }
       case 'orchestration_step':
-        return this.#orchestrationStep(entry);
+        this.#state.orchestration.addStep(entry);
+        this.#state.budgetDecision = undefined;
+        return this.#spent(entry.spent);
       case 'orchestration_emitted':
         this.#state.orchestration.addEmitted(entry);
         return this.#spent(entry.spent);
@@ -230,10 +232,10 @@ export class JournalFold {
       repairing: false,
       answer: { text: textOf(entry.message), finishReason: entry.finishReason, usage: entry.usage },
       counters: {
+        ...counters,
         llmCalls: counters.llmCalls + 1,
         toolCalls: counters.toolCalls + asked.length,
         toolSteps: counters.toolSteps + (asked.length > 0 ? 1 : 0),
-        corrections: counters.corrections,
       },
       serving: { provider: entry.provider, model: entry.model },
       // An answer without tokens leaves those before it in force; another model's answer leaves their session behind.
@@ -241,12 +243,6 @@ export class JournalFold {
       checkpointToken: entry.checkpointToken ?? (isSame ? this.#state.checkpointToken : undefined),
       budgetDecision: undefined,
     } satisfies Partial<TurnState>);
-  }
-
-  #orchestrationStep(entry: JournalEntryOf<'orchestration_step'>): void {
-    this.#state.orchestration.addStep(entry);
-    this.#state.budgetDecision = undefined;
-    this.#spent(entry.spent);
   }
 
   #spent(spent: JournalEntryOf<'orchestration_step'>['spent']): void {

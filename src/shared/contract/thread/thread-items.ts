@@ -83,17 +83,13 @@ export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined
       return [{ ...base, kind: 'tool_result', toolCallId, name: toolName, content, isError }];
     }
     case 'assistant': {
-      const calls = message.parts.flatMap((part) => (part.type === 'tool_call' ? [part] : []));
+      const calls = message.parts.filter((part) => part.type === 'tool_call');
       const text = textOf(message);
       if (calls.length === 0) return [{ ...base, kind: 'message', role: 'assistant', text }];
       const said: ThreadItem[] = text === '' ? [] : [{ ...base, kind: 'assistant_text', text }];
-      const uses = calls.map(({ id, name, args }): ThreadItem => ({
-        ...base,
-        kind: 'tool_use',
-        toolCallId: id,
-        name,
-        input: jsonOr(args, args),
-      }));
+      const uses = calls.map(({ id, name, args }): ThreadItem => {
+        return { ...base, kind: 'tool_use', toolCallId: id, name, input: jsonOr(args, args) };
+      });
       return [...said, ...uses];
     }
     default:
