@@ -6,6 +6,7 @@ import type { RunStatus } from '../contract/run.ts';
 import {
   among,
   grossInput,
+  isBorder,
   isCapability,
   isMachinery,
   isTask,
@@ -20,12 +21,8 @@ const isQuiet = among([
   'run.started',
   'run.suspended',
   'run.timeout',
-  'agent.start',
-  'agent.end',
-  'agent.error',
   'agent.thinking',
   'agent.response',
-  'step.end',
   'text.complete',
   'reasoning.delta',
   'llm.call',
@@ -33,8 +30,6 @@ const isQuiet = among([
   'budget.warning',
   'budget.paused',
   'tool.summary',
-  'tool.approval.granted',
-  'tool.approval.denied',
   'node.started',
   'node.completed',
   'node.failed',
@@ -56,7 +51,7 @@ export const afk: Dialect = () => {
   return (event) => {
     if (isMachinery(event) || isTask(event) || isTeamwork(event) || isCapability(event) || isToolDetail(event))
       return [];
-    if (isQuiet(event)) return [];
+    if (isBorder(event) || isQuiet(event)) return [];
     switch (event.type) {
       case 'step.start':
         step = event.stepNumber;

@@ -1,5 +1,6 @@
 import { assertNever } from '../base/errors.ts';
 import {
+  isBorder,
   isGovernance,
   isMachinery,
   isTask,
@@ -14,7 +15,8 @@ import {
  * that are absent. A cancelled run calls nothing at its end.
  */
 export const callbacks: Dialect = () => (event) => {
-  if (isMachinery(event) || isTask(event) || isTeamwork(event) || isToolDetail(event) || isGovernance(event)) return [];
+  if (isMachinery(event) || isTask(event) || isTeamwork(event)) return [];
+  if (isToolDetail(event) || isGovernance(event) || isBorder(event)) return [];
   const { agentId = null, threadId = null } = event;
   switch (event.type) {
     case 'agent.thinking':
@@ -41,14 +43,10 @@ export const callbacks: Dialect = () => (event) => {
       return call('onNotifyUser', agentId, threadId, event.message);
     case 'run.started':
     case 'run.cancelled':
-    case 'agent.start':
-    case 'agent.end':
-    case 'agent.error':
     case 'run.completed':
     case 'agent.model.fellback':
     case 'step.start':
     case 'step.reset':
-    case 'step.end':
     case 'text.delta':
     case 'reasoning.delta':
     case 'llm.call':
@@ -56,8 +54,6 @@ export const callbacks: Dialect = () => (event) => {
     case 'tool.execute.end':
     case 'tool.execute.error':
     case 'tool.approval.requested':
-    case 'tool.approval.granted':
-    case 'tool.approval.denied':
       return [];
     default:
       return assertNever(event);

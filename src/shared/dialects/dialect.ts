@@ -45,6 +45,16 @@ export const isMachinery = among([
   'dataflow.declassified',
 ]);
 
+/** Borders of turns and steps, and what people decided: other events say what matters about them. */
+export const isBorder = among([
+  'agent.start',
+  'agent.end',
+  'agent.error',
+  'step.end',
+  'tool.approval.granted',
+  'tool.approval.denied',
+]);
+
 /** The words of the task lifecycle. */
 export const isTask = among([
   'task.start',

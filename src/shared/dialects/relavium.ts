@@ -5,6 +5,7 @@ import type { EventOf, RunEvent } from '../contract/event.ts';
 import {
   among,
   bodyOf,
+  isBorder,
   isCapability,
   isMachinery,
   isTask,
@@ -19,18 +20,12 @@ const gates: ReadonlySet<string> = new Set(['approval', 'budget', 'user_input', 
 
 /** Nothing that this dialect has words for. */
 const isQuiet = among([
-  'agent.start',
-  'agent.end',
-  'agent.error',
   'agent.thinking',
   'agent.response',
   'agent.model.fellback',
   'step.reset',
-  'step.end',
   'text.complete',
   'tool.summary',
-  'tool.approval.granted',
-  'tool.approval.denied',
 ]);
 const isOfNode = among(['node.started', 'node.completed', 'node.failed', 'node.retrying', 'media_job.submitted']);
 const isOfRun = among([
@@ -66,7 +61,7 @@ export const relavium: Dialect = () => {
   return (event) => {
     if (isMachinery(event) || isTask(event) || isCapability(event) || isTeamwork(event) || isToolDetail(event))
       return [];
-    if (isQuiet(event)) return [];
+    if (isBorder(event) || isQuiet(event)) return [];
     const sent = isOfRun(event) ? ofRun(event) : isOfNode(event) ? ofNode(event, seen) : ofStep(event, seen);
     if (!sent) return [];
     const [type, fields] = sent;

@@ -3,6 +3,7 @@ import type { EventOf, RunEvent } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
 import { microcentsPerUsd } from '../contract/money.ts';
 import {
+  isBorder,
   isCapability,
   isGovernance,
   isMachinery,
@@ -21,7 +22,7 @@ export const runtimeStream: Dialect = () => {
   let call: EventOf<'llm.call'> | undefined;
 
   return (event) => {
-    if (isMachinery(event) || isTask(event) || isTeamwork(event)) return [];
+    if (isMachinery(event) || isTask(event) || isTeamwork(event) || isBorder(event)) return [];
     if (isCapability(event) || isToolDetail(event) || isGovernance(event)) return [];
     switch (event.type) {
       case 'run.started':
@@ -58,18 +59,12 @@ export const runtimeStream: Dialect = () => {
       }
       case 'run.cancelled':
         return ended(event, 'aborted', event.reason ?? 'cancelled', {});
-      case 'agent.start':
-      case 'agent.end':
-      case 'agent.error':
       case 'agent.thinking':
       case 'agent.response':
       case 'agent.model.fellback':
       case 'step.reset':
-      case 'step.end':
       case 'text.complete':
       case 'tool.summary':
-      case 'tool.approval.granted':
-      case 'tool.approval.denied':
         return [];
       default:
         return assertNever(event);
