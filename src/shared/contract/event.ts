@@ -75,11 +75,7 @@ export const suspendReason = z.enum([
 
 export type SuspendReason = z.infer<typeof suspendReason>;
 
-const classification = z.object({
-  trust: text,
-  sideEffectClass: text,
-  sensitivity: text,
-});
+const classification = z.object({ trust: text, sideEffectClass: text, sensitivity: text });
 
 /** One thing a suspended run waits for. */
 export const pendingItem = z.object({

@@ -167,12 +167,7 @@ function nextHop({ url, method, headers, body }: Hop, response: Received): Hop |
   if (becomesGet) for (const name of headersOfBody) kept.delete(name);
   if (target.origin !== url.origin)
     for (const name of [...kept.keys()].filter((one) => !headersForAnyone.includes(one))) kept.delete(name);
-  return {
-    url: target,
-    method: becomesGet ? 'GET' : method,
-    headers: kept,
-    body: becomesGet ? undefined : body,
-  };
+  return { url: target, method: becomesGet ? 'GET' : method, headers: kept, body: becomesGet ? undefined : body };
 }
 
 function headersOf(response: Received): Headers {

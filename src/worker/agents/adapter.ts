@@ -132,14 +132,7 @@ const adapterShape = z.strictObject({
   onKnowledgeBlocked: may,
   getActionCostUsd: may,
   mostUsd: z
-    .strictObject({
-      observe: usd,
-      validate: usd,
-      decide: usd,
-      act: usd,
-      shouldStop: usd,
-      onKnowledgeBlocked: usd,
-    })
+    .strictObject({ observe: usd, validate: usd, decide: usd, act: usd, shouldStop: usd, onKnowledgeBlocked: usd })
     .optional(),
   limits: taskLimits.optional(),
 });

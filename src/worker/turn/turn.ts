@@ -161,18 +161,9 @@ function noModelAnswered(thrown: unknown, error: RunError): boolean {
 }
 
 /** Decisions may come while the run is not suspended yet, or again: about other calls of the same step. */
-function waitForPeople(end: Extract<BatchEnd, { kind: 'suspended' }>, deps: TurnDeps): SuspendedWait {
-  const { reason, pending, asks, children, events, resumeAtMs } = end;
-  const { decisionsCame } = deps;
-  return {
-    reason,
-    pending,
-    asks,
-    children,
-    events,
-    resumeAtMs,
-    ...(decisionsCame && { joinWaitQueue: decisionsCame }),
-  };
+function waitForPeople(end: Extract<BatchEnd, { kind: 'suspended' }>, { decisionsCame }: TurnDeps): SuspendedWait {
+  const { kind: _, ...wait } = end;
+  return { ...wait, ...(decisionsCame && { joinWaitQueue: decisionsCame }) };
 }
 
 /** With the default cooldown of 30 s about an hour. */

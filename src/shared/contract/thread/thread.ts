@@ -63,10 +63,7 @@ export interface ThreadInfo extends ThreadManifest {
 /** What a thread keeps of a message: the reasoning of a model is not part of it. */
 const keptMessage = z.discriminatedUnion('role', [
   userMessage,
-  z.object({
-    role: z.literal('assistant'),
-    parts: z.array(z.discriminatedUnion('type', [textPart, toolCallPart])),
-  }),
+  z.object({ role: z.literal('assistant'), parts: z.array(z.discriminatedUnion('type', [textPart, toolCallPart])) }),
   toolMessage,
 ]);
 export type ThreadMessage = z.infer<typeof keptMessage>;

@@ -76,10 +76,7 @@ async function admit(
   const permit: Permit = (await listening.admit?.(planned, signal)) ?? { kind: 'go', settle: async () => {} };
   if (permit.kind === 'go') return permit;
   const message = `model ${model} of provider ${provider.id} is not called for now: ${permit.reason}`;
-  throw new LlmError('overloaded', provider.id, message, {
-    code: permit.reason,
-    retryAfterMs: permit.retryAfterMs,
-  });
+  throw new LlmError('overloaded', provider.id, message, { code: permit.reason, retryAfterMs: permit.retryAfterMs });
 }
 
 interface Asking {
@@ -112,13 +109,7 @@ async function ask({ turn, making, call, port, permit, listening }: Asking): Pro
     const started = await port.generateMedia(call, signal);
     const costMicrocents = price ?? 0;
     await permit.settle({ usage: zeroUsage, costMicrocents, priced, rateLimit: undefined });
-    listening.onAttempt({
-      ...record(),
-      outcome: 'succeeded',
-      usage: zeroUsage,
-      costMicrocents,
-      finishReason: 'stop',
-    });
+    listening.onAttempt({ ...record(), outcome: 'succeeded', usage: zeroUsage, costMicrocents, finishReason: 'stop' });
     return started;
   } catch (thrown) {
     const error = asLlmError(thrown, provider.id, signal);
