@@ -1,17 +1,30 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
 export { Millrace } from './client/millrace.ts';
-export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './client/accept/orchestration-requests.ts';
-export { RunHandle } from './client/run-handle.ts';
-export type { DialectEventsOptions, EventsOptions, MillraceOptions, ResultOptions, RunFact } from './client/options.ts';
+export { RunHandle, type ApproveCalls, type DenyCalls } from './client/run-handle.ts';
+export type {
+  DialectEventsOptions,
+  EvaluateRun,
+  EventsOptions,
+  FanOutRun,
+  MillraceOptions,
+  ResultOptions,
+  RunFact,
+  TaskRun,
+  TaskRunOptions,
+} from './client/options.ts';
 export type { ListQuery } from './client/list-runs.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
-export type { ChatLine, ChatLinesOptions } from './client/chat/chat-turn.ts';
-export { chatTurnRequest, type ChatTurnRequest } from './client/chat/open-turn.ts';
-export { ChatTurn } from './client/chat/chat-turn.ts';
-export type { ChatOptions } from './client/chat/open-turn.ts';
-export type { ChatEvent, ChatTurnIdentity } from './chat/hooks.ts';
-export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
-export { runProducer } from './chat/hooks.ts';
+export { ChatTurn, type ChatLine, type ChatLinesOptions } from './client/chat/chat-turn.ts';
+export { chatTurnRequest, type ChatOptions, type ChatTurnRequest } from './client/chat/open-turn.ts';
+export {
+  runProducer,
+  type AnsweredTurn,
+  type ChatEvent,
+  type ChatTurnHooks,
+  type ChatTurnIdentity,
+  type ChatTurnLog,
+  type ChatTurnProducer,
+} from './chat/hooks.ts';
 export {
   createInMemoryChatTurns,
   type ChatTurnStore,
@@ -22,12 +35,10 @@ export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } fr
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
-export type { ApproveCalls, DenyCalls } from './client/run-handle.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
-export type { MediaFile } from './client/artifacts.ts';
+export type { MediaFile, ProgressEntry } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
-export type { ProgressEntry } from './client/artifacts.ts';
 export type { ProgressQuery } from '../shared/contract/artifacts.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
 export {
@@ -37,12 +48,10 @@ export {
   type ThreadEventsQuery,
   type ThreadsQuery,
 } from './client/threads.ts';
-export type { ThreadExportLine } from '../shared/contract/thread/thread-items.ts';
 export type { MessagesPage } from './client/thread-messages.ts';
 export type { ThreadPurge } from '../shared/state/thread/list.ts';
-export type { ThreadEvent, ThreadEventsPage } from '../shared/contract/thread/thread.ts';
-export type { ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
-export type { ThreadEntry, ThreadManifest } from '../shared/contract/thread/thread.ts';
+export type { ThreadEntry, ThreadEvent, ThreadEventsPage, ThreadManifest } from '../shared/contract/thread/thread.ts';
+export type { ThreadExportLine, ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose.ts';
@@ -50,7 +59,13 @@ export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } f
 export { agentView, type AgentView } from '../shared/contract/agent/agent.ts';
 export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/contract/control.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';
-export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
+export {
+  dialectNames,
+  projectEvents,
+  type DialectName,
+  type EventProfile,
+  type ProjectOptions,
+} from '../shared/dialects/project.ts';
 export { deriveExecutionId, deriveThreadId, type Session, type TurnOfSession } from '../shared/base/execution-id.ts';
 export { errorInfo, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../shared/base/errors.ts';
 export {
@@ -74,7 +89,6 @@ export {
   type Usage,
 } from '../shared/contract/money.ts';
 export type { Attempt } from '../shared/contract/journal/journal.ts';
-export type { EventProfile } from '../shared/dialects/project.ts';
 export {
   isTerminalStatus,
   runOutcomeView,

@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { FanOutRun } from '../client/accept/orchestration-requests.ts';
+import type { FanOutRun } from '../client/options.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {

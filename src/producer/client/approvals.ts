@@ -10,12 +10,11 @@ import {
 } from '../../shared/contract/decisions.ts';
 import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { cursorOf, entriesAfter, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 const batchSize = 50;
@@ -53,19 +52,18 @@ export type ApprovalView = z.infer<typeof approvalView>;
 /** A page of what the runs of a tenant wait for people to decide, newest first. Looks at no more than 2,000 runs. */
 export async function listApprovals(
   input: ApprovalsQuery,
-  tenant: string,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
   const { agent, kind, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
-  return await core.reach(async (redis) => {
+  return await reach(client, async (at) => {
     const approvals: ApprovalView[] = [];
     let last = cursor === undefined ? undefined : entryOf(cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, core.keys.asking(tenant), batchSize, redis);
-      const found = await readEntries(entries, tenant, core, redis);
-      for (const [at, entry] of entries.entries()) {
+      const entries = await entriesAfter(last, at.core.keys.asking(at.tenant), batchSize, at.redis);
+      const found = await readEntries(entries, at);
+      for (const [i, entry] of entries.entries()) {
         last = entry;
-        const views = found[at] ?? [];
+        const views = found[i] ?? [];
         approvals.push(...views.filter((view) => (!agent || view.agent === agent) && (!kind || view.kind === kind)));
         if (approvals.length >= limit) return { approvals, cursor: cursorOf(entry) };
       }
@@ -76,30 +74,20 @@ export async function listApprovals(
 }
 
 /** What each run waits for people to decide, in the order of the entries. Those that do not wait leave the list. */
-async function readEntries(
-  entries: readonly IndexEntry[],
-  tenant: string,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<readonly (readonly ApprovalView[])[]> {
-  const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, core, redis));
+async function readEntries(entries: readonly IndexEntry[], at: Reached): Promise<readonly (readonly ApprovalView[])[]> {
+  const found = await inGroups(entries, ({ runId }) => readEntry(runId, at));
   const settledBefore = Date.now() - settledMs;
-  const dead = entries.filter(({ atMs }, at) => found[at]?.length === 0 && atMs < settledBefore);
-  if (dead.length > 0) await redis.zrem(core.keys.asking(tenant), ...dead.map(({ runId }) => runId));
+  const dead = entries.filter(({ atMs }, i) => found[i]?.length === 0 && atMs < settledBefore);
+  if (dead.length > 0) await at.redis.zrem(at.core.keys.asking(at.tenant), ...dead.map(({ runId }) => runId));
   return found;
 }
 
-async function readEntry(
-  runId: string,
-  tenant: string,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<readonly ApprovalView[]> {
-  const record = await listedRecord(redis, core.keys.run(runId), tenant);
+async function readEntry(runId: string, at: Reached): Promise<readonly ApprovalView[]> {
+  const record = await listedRecord(at.redis, at.core.keys.run(runId), at.tenant);
   if (!record) return [];
   const items = asksOf(record);
   const severalDecide = items.some(({ approvers = 1 }) => approvers > 1);
-  const decisions = severalDecide ? await loadDecisions(core, redis, runId) : [];
+  const decisions = severalDecide ? await loadDecisions(runId, at) : [];
   return items.map((item) => approvalOf(record, item, decisions));
 }
 

@@ -8,7 +8,7 @@ import {
   type ProgressQuery,
 } from '../../shared/contract/artifacts.ts';
 import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type TenantClient } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 import { checkRunId } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -25,21 +25,18 @@ export type ProgressEntry = ProgressNote & { readonly text?: string };
  */
 export async function readProgress(
   id: string,
-  tenant: string,
   query: ProgressQuery,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<readonly ProgressEntry[]> {
   const runId = checkRunId(id);
   const asked = parseAs(progressQuery, query, 'the query is not valid');
-  return await core.reach(async (redis) => {
+  return await reach(client, async (at) => {
+    const { core, redis, tenant } = at;
     const all = await readNotes(redis, core.keys, tenant, runId);
-    if (all.length === 0) await loadRecord(core, redis, runId, tenant);
+    if (all.length === 0) await loadRecord(runId, at);
     const notes = selectNotes(all, asked);
     const texts = await readTexts(redis, core.keys, tenant, notes, core.artifactFolder);
-    return notes.map((note, index) => {
-      const text = texts[index];
-      return defined({ ...note, text });
-    });
+    return notes.map((note, index) => defined({ ...note, text: texts[index] }));
   });
 }
 
@@ -50,7 +47,7 @@ export interface MediaFile {
 }
 
 /** Throws `invalid_id` for what is no handle, and `not_found` for bytes that the tenant does not have, or no longer. */
-export async function readMedia(handle: string, tenant: string, core: ClientCore): Promise<MediaFile> {
+export async function readMedia(handle: string, { core, tenant }: TenantClient): Promise<MediaFile> {
   const sha256 = sha256Of(handle);
   if (sha256 === undefined) throw new RunError('invalid_id', 'a handle is media://sha256- and 64 hexadecimal digits');
   const [type, bytes] = await core.reach((redis) =>

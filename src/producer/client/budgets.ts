@@ -9,8 +9,8 @@ import {
   type BudgetView,
   budgetCap,
 } from '../../shared/contract/money.ts';
-import { requireOperator, type Rights, checkRunId } from './accept/validate.ts';
-import type { ClientCore } from './client-core.ts';
+import { requireOperator, checkRunId } from './accept/validate.ts';
+import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 import type { AccountWindow, Cap } from '../../shared/state/money/accounts.ts';
 import {
@@ -22,7 +22,6 @@ import {
   topUp,
   type BudgetAccount,
 } from '../../shared/state/money/budgets.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { loadRecord } from './read-run.ts';
 
 /** Ten million dollars: sums of such amounts are exact. */
@@ -64,14 +63,10 @@ export interface TopUpOptions {
 
 /** The budgets of one tenant. Every method throws `RunError`, like the client that it belongs to. */
 export class Budgets {
-  readonly #tenant: string;
-  readonly #core: ClientCore;
-  readonly #rights: Rights;
+  readonly #client: TenantClient;
 
-  constructor(tenant: string, core: ClientCore, rights: Rights) {
-    this.#tenant = tenant;
-    this.#core = core;
-    this.#rights = rights;
+  constructor(client: TenantClient) {
+    this.#client = client;
   }
 
   /**
@@ -79,8 +74,8 @@ export class Budgets {
    * nothing was spent from has zeros. Throws `not_found` for another tenant, `run_not_found`, `invalid_id`.
    */
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {
-    const name = checkName(scope, id, this.#tenant);
-    return await this.#core.reach(async (redis) => readBudget(await locate(name, this.#tenant, this.#core, redis)));
+    const name = checkName(scope, id, this.#client);
+    return await reach(this.#client, async (at) => readBudget(await locate(name, at)));
   }
 
   /**
@@ -89,13 +84,14 @@ export class Budgets {
    */
   async set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView> {
     const parsed = parseAs(budgetSettings, settings, 'the budget is not valid');
-    const name = checkName(scope, id, this.#tenant);
+    const name = checkName(scope, id, this.#client);
     if (name.scope !== 'batch') throw new RunError('validation', 'only the budget of a batch can be set');
     const { maxCostUsd, maxCostMicrocents, onExceed } = parsed;
     const cap = { capMicrocents: microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd'), onExceed };
     const account = accountInTotal('batch', name.id);
-    const { keys } = this.#core;
-    return await this.#core.reach((redis) => setBudget({ redis, keys, tenant: this.#tenant, account }, cap));
+    return await reach(this.#client, ({ core, redis, tenant }) =>
+      setBudget({ redis, keys: core.keys, tenant, account }, cap),
+    );
   }
 
   /**
@@ -110,11 +106,17 @@ export class Budgets {
     { idempotencyKey }: TopUpOptions = {},
   ): Promise<BudgetView> {
     const { usd: dollars, microcents: exact } = parseAs(topUpRequest, request, 'the top-up is not valid');
-    const name = checkName(scope, id, this.#tenant);
-    if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
+    const name = checkName(scope, id, this.#client);
+    if (name.scope === 'tenant') requireOperator(this.#client, 'adding money to a tenant');
     const topUp = topUpOf(dollars, exact, 'usd', idempotencyKey);
-    return await this.#core.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#core, redis));
+    return await reach(this.#client, (at) => topUpAccount(name, topUp, at));
   }
+}
+
+/** `key`: the same one again adds nothing. */
+export interface TopUp {
+  readonly microcents: number;
+  readonly key: string | undefined;
 }
 
 /** A top-up from its amount in either unit. Throws `validation` for less than a microcent and for too much. */
@@ -123,7 +125,7 @@ export function topUpOf(
   exact: number | undefined,
   field: string,
   idempotencyKey: string | undefined,
-): { readonly microcents: number; readonly key: string | undefined } {
+): TopUp {
   const key = parseAs(publicId.optional(), idempotencyKey, 'the idempotency key is not valid');
   return { microcents: microcentsOf(dollars, exact, field), key };
 }
@@ -136,7 +138,7 @@ function microcentsOf(dollars: number | undefined, exact: number | undefined, fi
 }
 
 /** Throws `validation`, `invalid_id`, `run_not_found`, or `not_found` for another tenant. */
-function checkName(scope: unknown, id: unknown, tenant: string): AccountName {
+function checkName(scope: unknown, id: unknown, { tenant }: TenantClient): AccountName {
   const checked = parseAs(budgetScope, scope, 'the scope is not valid');
   return { scope: checked, id: checkId(checked, id, tenant) };
 }
@@ -169,39 +171,31 @@ export function parseAccountName(name: string): AccountName | undefined {
 }
 
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
-export async function topUpAccount(
-  name: AccountName,
-  tenant: string,
-  { microcents, key }: { readonly microcents: number; readonly key: string | undefined },
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<BudgetView> {
-  const view = await topUp(await locate(name, tenant, core, redis), microcents, key);
+export async function topUpAccount(name: AccountName, { microcents, key }: TopUp, at: Reached): Promise<BudgetView> {
+  const view = await topUp(await locate(name, at), microcents, key);
   if (view) return view;
   throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
 }
 
 /** Where the account is kept, and its cap as far as it is known elsewhere. Throws `run_not_found`. */
-async function locate(
-  { scope, id }: AccountName,
-  tenant: string,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<BudgetAccount> {
+async function locate({ scope, id }: AccountName, at: Reached): Promise<BudgetAccount> {
+  const { core, redis, tenant } = at;
   const { keys } = core;
-  const at = (account: AccountWindow, known?: Cap) => ({ redis, keys, tenant, account, known });
+  const account = (window: AccountWindow, known?: Cap) => ({ redis, keys, tenant, account: window, known });
   switch (scope) {
     case 'batch':
-      return at(accountInTotal(scope, id));
+      return account(accountInTotal(scope, id));
     case 'run': {
-      const { budget } = (await loadRecord(core, redis, id, tenant)).request;
+      const { budget } = (await loadRecord(id, at)).request;
       const capMicrocents = budgetCap(budget);
       const isCapped = budget && capMicrocents !== undefined;
-      return at(accountInTotal(scope, id), isCapped ? { capMicrocents, onExceed: budget.onExceed } : undefined);
+      return account(accountInTotal(scope, id), isCapped ? { capMicrocents, onExceed: budget.onExceed } : undefined);
     }
     case 'tenant': {
       const { budget } = core.tenants.of(id);
-      return budget ? at(tenantAccountNow(id, budget.window), budget) : at(await tenantAccountInUse(id, redis, keys));
+      return budget
+        ? account(tenantAccountNow(id, budget.window), budget)
+        : account(await tenantAccountInUse(id, redis, keys));
     }
     default:
       return assertNever(scope);

@@ -1,11 +1,10 @@
 import { stopFamily, type Family } from '../../shared/state/run/children/children.ts';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
-import { assertNever, RunError } from '../../shared/base/errors.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
+import { assertNever } from '../../shared/base/errors.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Connected, type TenantClient } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
-import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { alreadyEnded, checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import { parseAccountName } from './budgets.ts';
@@ -14,24 +13,19 @@ import { parseAccountName } from './budgets.ts';
  * Asks a run and its children to stop. A run that waits for people ends at once, and its open calls are denied, unless the request
  * says `hold`: then it goes on waiting, and people may still decide. A run that waits for its children ends after them.
  */
-export async function cancelRun(
-  id: string,
-  tenant: string,
-  input: Partial<CancelRequest>,
-  core: ClientCore,
-): Promise<RunView> {
+export async function cancelRun(id: string, input: Partial<CancelRequest>, client: TenantClient): Promise<RunView> {
   const runId = checkRunId(id);
   const request = parseAs(cancelRequest, safeInput(input), 'the cancel request is not valid');
-  return await core.reach(async (redis) => {
-    const record = await loadLegible(core, redis, runId, tenant);
-    const stopped = await stopFamily(record, request, familyPorts(core, redis));
+  return await reach(client, async (at) => {
+    const record = await loadLegible(runId, at);
+    const stopped = await stopFamily(record, request, familyPorts(at));
     switch (stopped) {
       case 'gone':
         throw runNotFound(runId);
       case 'ended_before':
-        throw alreadyTerminal(record);
+        throw alreadyEnded(runId);
       case 'ended_here':
-        await forget(record, core, redis);
+        await forget(record, at);
         break;
       case 'held':
       case 'asked':
@@ -39,12 +33,12 @@ export async function cancelRun(
       default:
         return assertNever(stopped);
     }
-    return viewOf(await loadLegible(core, redis, runId, tenant));
+    return viewOf(await loadLegible(runId, at));
   });
 }
 
 /** What a producer does for parents and children. */
-export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
+export function familyPorts({ core, redis }: Connected): Family {
   return {
     space: core.runKeySpace(redis),
     threads: core.threadKeySpace(redis),
@@ -55,24 +49,19 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
 }
 
 /** A worker would skip the job of a run that has ended, so a failure to remove it is only logged. */
-async function forget(record: RunRecord, core: ClientCore, redis: RedisConnection): Promise<void> {
-  await leaveWaitQueues(record, core, redis);
+async function forget(record: RunRecord, at: Connected): Promise<void> {
+  const { core } = at;
+  await leaveWaitQueues(record, at);
   await core.queues.remove(record.queue, record.runId, record.segment).catch(core.onError);
-}
-
-function alreadyTerminal(record: RunRecord): RunError {
-  return new RunError('already_terminal', `run ${record.runId} has already ended`);
 }
 
 /**
  * Takes a run that waits no longer out of the wait queues for money and time. Workers skip such runs too, but until then they
  * would keep others waiting.
  */
-export async function leaveWaitQueues(
-  { runId, tenant, pending }: RunRecord,
-  { keys }: ClientCore,
-  redis: RedisConnection,
-): Promise<void> {
+export async function leaveWaitQueues({ runId, tenant, pending }: RunRecord, at: Connected): Promise<void> {
+  const { redis, core } = at;
+  const { keys } = core;
   await redis.zrem(keys.timers, runId);
   for (const item of pending) {
     if (item.kind !== 'budget') continue;

@@ -17,6 +17,7 @@ import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
 import { WriteProbe } from '../../shared/state/write-probe.ts';
 import { RunAdmission } from './accept/admission.ts';
+import type { Caller } from './accept/validate.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './follow/event-hub.ts';
@@ -201,6 +202,25 @@ export class ClientCore {
     }
     this.#wasReady = true;
   }
+}
+
+/** A client of one tenant. */
+export interface TenantClient extends Caller {
+  readonly core: ClientCore;
+}
+
+/** A connection that is ready. */
+export interface Connected {
+  readonly core: ClientCore;
+  readonly redis: RedisConnection;
+}
+
+/** A client of one tenant while it talks to Redis. */
+export type Reached = TenantClient & Connected;
+
+/** {@link ClientCore.reach}, for work on behalf of a caller. */
+export async function reach<T>(client: TenantClient, work: (at: Reached) => Promise<T>): Promise<T> {
+  return await client.core.reach((redis) => work({ ...client, redis }));
 }
 
 /** The form of `MILLRACE_PREFIX`. */

@@ -4,7 +4,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import { costRowsOf } from '../../shared/state/money/costs.ts';
 import { costRow, type CostRow } from '../../shared/contract/money.ts';
-import type { ClientCore } from './client-core.ts';
+import type { TenantClient } from './client-core.ts';
 
 export const costGroup = z.enum(['tenant', 'agent', 'model', 'day']);
 export type CostGroup = z.infer<typeof costGroup>;
@@ -51,7 +51,7 @@ const defaultGroups: readonly CostGroup[] = ['day', 'agent', 'model'];
 const daysAtOnce = 50;
 
 /** Costs of the tenant, grouped and summed. Throws `validation` for days and groups that make no sense. */
-export async function readCosts(query: CostQuery, tenant: string, core: ClientCore): Promise<CostReport> {
+export async function readCosts(query: CostQuery, { core, tenant }: TenantClient): Promise<CostReport> {
   const days = daysOf(query, Date.now());
   const by = groupsOf(query.by);
   const rows = await core.reach(async (redis) => {

@@ -1,17 +1,16 @@
 import { defined } from '../../shared/base/collections.ts';
 import { cleanText } from '../../shared/base/text.ts';
 import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
-import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';
+import { decideAboutRun } from '../../shared/state/run/control/decide.ts';
 import { callVerdicts, refusalError, verdictsSummary, type CallVerdict } from '../../shared/contract/decisions.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { parseAccountName, topUpAccount, type AccountName, topUpOf } from './budgets.ts';
-import { requireOperator, type Caller, checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { parseAccountName, topUpAccount, type AccountName, topUpOf, type TopUp } from './budgets.ts';
+import { alreadyEnded, requireOperator, type Caller, checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { leaveWaitQueues } from './cancel.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { loadChildren, loadLegible, loadView } from './read-run.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
@@ -39,38 +38,30 @@ const maxByChars = 200;
  */
 export async function decideRun(
   id: string,
-  caller: Caller,
   input: unknown,
   options: DecideOptions,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
-  const { tenant } = caller;
   const request = parseAs(decisionRequest, safeInput(input), 'the decision is not valid');
   const decision = decisionOf(request, options, Date.now());
-  return await core.reach(async (redis) => {
-    const record = await findAsking(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);
-    if (isTerminalStatus(record.status)) throw ended(runId);
-    if (decision.topUp || decision.budget === 'approve') guardMoney(record, caller);
+  return await reach(client, async (at) => {
+    const record = await findAsking(await loadLegible(runId, at), decision.verdicts, at);
+    if (isTerminalStatus(record.status)) throw alreadyEnded(runId);
+    if (decision.topUp || decision.budget === 'approve') guardMoney(record, client);
     const account = decision.topUp ? accountOf(record) : undefined;
-    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, core, redis);
-    const budget =
-      decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, core, redis) : undefined;
-    return defined({ run: await loadView(core, redis, runId, tenant), budget });
+    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, at);
+    const budget = decision.topUp && account ? await topUpAccount(account, decision.topUp, at) : undefined;
+    return defined({ run: await loadView(runId, at), budget });
   });
 }
 
 /** The run whose call is decided about: this one or one of its children. */
-async function findAsking(
-  record: RunRecord,
-  verdicts: readonly CallVerdict[],
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<RunRecord> {
+async function findAsking(record: RunRecord, verdicts: readonly CallVerdict[], at: Reached): Promise<RunRecord> {
   const [first] = verdicts;
   if (!first || record.pending.some(({ id }) => id === first.id)) return record;
-  for (const child of await loadChildren(core, redis, record)) {
-    const found = await findAsking(child, verdicts, core, redis);
+  for (const child of await loadChildren(record, at)) {
+    const found = await findAsking(child, verdicts, at);
     if (found.pending.some(({ id }) => id === first.id)) return found;
   }
   return record;
@@ -79,7 +70,7 @@ async function findAsking(
 interface Decision {
   readonly verdicts: readonly CallVerdict[];
   readonly budget: 'approve' | 'reject' | undefined;
-  readonly topUp: { readonly microcents: number; readonly key: string | undefined } | undefined;
+  readonly topUp: TopUp | undefined;
   readonly by: string | undefined;
   readonly summary: string;
   readonly atMs: number;
@@ -129,10 +120,10 @@ function accountOf({ runId, status, pending }: RunRecord): AccountName {
 }
 
 /** The journal gets the decision in the step that queues the run, so neither is there without the other. */
-async function apply(record: RunRecord, decision: Decision, core: ClientCore, redis: RedisConnection): Promise<void> {
+async function apply(record: RunRecord, decision: Decision, at: Reached): Promise<void> {
+  const { core, redis } = at;
   const { runId, segment } = record;
   const { verdicts, budget, by, summary, atMs } = decision;
-  const at = new Date(atMs).toISOString();
   const outcome = await decideAboutRun(
     core.runKeySpace(redis),
     runId,
@@ -141,40 +132,26 @@ async function apply(record: RunRecord, decision: Decision, core: ClientCore, re
       by,
       summary,
       atMs,
-      entry: { v: 1, t: 'decided', at, budget, by: budget ? by : undefined },
+      entry: { v: 1, t: 'decided', at: new Date(atMs).toISOString(), budget, by: budget ? by : undefined },
       // A decision about money must never meet a later wait for it.
       segment: budget ? segment : undefined,
     }),
   );
-  await goOn(record, outcome, core, redis);
-}
-
-async function goOn(
-  record: RunRecord,
-  outcome: DecideOutcome,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<void> {
-  const { runId } = record;
   switch (outcome.kind) {
     case 'gone':
       throw runNotFound(runId);
     case 'terminal':
-      throw ended(runId);
+      throw alreadyEnded(runId);
     case 'refused':
       throw refusalError(runId, outcome.refusal);
     case 'recorded':
       return;
     case 'resumed':
-      await leaveWaitQueues(record, core, redis);
+      await leaveWaitQueues(record, at);
       // A process that dies here leaves a queued run without a job, which the reconciler requeues.
       await core.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
       return;
     default:
       assertNever(outcome);
   }
-}
-
-function ended(runId: string): RunError {
-  return new RunError('already_terminal', `run ${runId} has already ended`);
 }

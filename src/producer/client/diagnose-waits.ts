@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { lockedThreads } from '../../shared/state/thread/lock.ts';
-import type { ClientCore } from './client-core.ts';
+import type { Connected } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
 export interface BreakerFacts {
@@ -59,7 +58,8 @@ export interface WaitFacts {
 const maxShown = 100;
 const maxAsking = 1_000;
 
-export async function waitFacts(core: ClientCore, redis: RedisConnection): Promise<WaitFacts> {
+export async function waitFacts(at: Connected): Promise<WaitFacts> {
+  const { redis, core } = at;
   const { keys } = core;
   const [targets, limiters, tenants, asking] = await Promise.all([
     redis.smembers(keys.breakers),
@@ -80,9 +80,9 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
       waiting: await redis.zcard(keys.limiter(limiter, 'line')),
     })),
   );
-  const threads = await threadsOf(core, redis);
-  const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, keys, redis)));
-  const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
+  const threads = await threadsOf(at);
+  const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, at)));
+  const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, at)));
   return {
     breakers: breakers.filter(({ failures }) => failures > 0),
     limiters: queues.filter(({ waiting }) => waiting > 0),
@@ -92,7 +92,7 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
   };
 }
 
-async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
+async function threadsOf({ core, redis }: Connected): Promise<readonly ThreadFacts[]> {
   const threads = await lockedThreads(core.threadKeySpace(redis), maxShown);
   const facts = await Promise.all(
     threads.map(async ({ tenant, threadId, lockOwner, suspended }) => ({
@@ -106,11 +106,7 @@ async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<read
   return facts.filter(({ waiting }) => waiting > 0).sort((a, b) => b.waiting - a.waiting);
 }
 
-async function accountsOf(
-  tenant: string,
-  keys: ClientCore['keys'],
-  redis: RedisConnection,
-): Promise<readonly MoneyFacts[]> {
+async function accountsOf(tenant: string, { core: { keys }, redis }: Connected): Promise<readonly MoneyFacts[]> {
   const names = await redis.smembers(keys.accountsWaiting(tenant));
   const accounts = await Promise.all(
     names.slice(0, maxShown).map(async (account) => {
@@ -123,21 +119,14 @@ async function accountsOf(
 }
 
 /** Entries of runs that do not wait (any more) do not count: `listApprovals` removes them. */
-async function peopleOf(tenant: string, keys: ClientCore['keys'], redis: RedisConnection): Promise<PeopleFacts> {
+async function peopleOf(tenant: string, { core: { keys }, redis }: Connected): Promise<PeopleFacts> {
   const runIds = await redis.zrange(keys.asking(tenant), 0, `${maxAsking - 1}`);
   const pending = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'pending')));
   const asked = pending.flatMap((json) => {
-    const times =
-      z
-        .array(pendingItem)
-        .safeParse(JSON.parse(json ?? '[]'))
-        .data?.filter(isAboutCall) ?? [];
-    const first = Math.min(...times.map(({ requestedAt }) => Date.parse(requestedAt)));
+    const { data: items = [] } = z.array(pendingItem).safeParse(JSON.parse(json ?? '[]'));
+    const first = Math.min(...items.filter(isAboutCall).map(({ requestedAt }) => Date.parse(requestedAt)));
     return Number.isFinite(first) ? [first] : [];
   });
-  return {
-    tenant,
-    waiting: asked.length,
-    oldestMs: asked.length > 0 ? Math.max(0, Date.now() - Math.min(...asked)) : 0,
-  };
+  // Of nothing, the least is infinite.
+  return { tenant, waiting: asked.length, oldestMs: Math.max(0, Date.now() - Math.min(...asked)) };
 }

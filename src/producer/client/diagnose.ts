@@ -5,7 +5,7 @@ import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Connected, type TenantClient } from './client-core.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
 export type DurabilityLevel = 'none' | 'process' | 'host' | 'replica';
@@ -72,24 +72,23 @@ const workerInfo = z.object({
   version: z.string().catch(''),
 });
 
-export async function diagnose(core: ClientCore): Promise<Diagnosis> {
-  return await core.reach(async (redis) => {
+export async function diagnose(client: TenantClient): Promise<Diagnosis> {
+  return await reach(client, async (at) => {
+    const { core, redis } = at;
     const [facts, workers, openRuns, counters, waits] = await Promise.all([
       redisFacts(redis),
-      liveWorkers(core, redis),
+      liveWorkers(at),
       redis.zcard(core.keys.open),
       redis.hgetall(core.keys.counters),
-      waitFacts(core, redis),
+      waitFacts(at),
     ]);
-    const queues = await depths(core, redis, workers);
-    const { oldestQueuedMs, stuckRuns } = await inspectOpen(core, redis);
+    const queues = await depths(workers, at);
     const quarantine = queues[quarantineQueue];
     return {
       redis: facts,
-      durability: durabilityOf(facts, core),
+      durability: durabilityOf(facts, at),
       openRuns,
-      oldestQueuedMs,
-      stuckRuns,
+      ...(await inspectOpen(at)),
       workers,
       queues,
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
@@ -100,14 +99,13 @@ export async function diagnose(core: ClientCore): Promise<Diagnosis> {
 }
 
 /** Every queue that exists. */
-export async function queueDepths(core: ClientCore): Promise<Readonly<Record<string, QueueState>>> {
-  return await core.reach(async (redis) => depths(core, redis, await liveWorkers(core, redis)));
+export async function queueDepths(client: TenantClient): Promise<Readonly<Record<string, QueueState>>> {
+  return await reach(client, async (at) => depths(await liveWorkers(at), at));
 }
 
 async function depths(
-  core: ClientCore,
-  redis: RedisConnection,
   workers: readonly WorkerFacts[],
+  { core, redis }: Connected,
 ): Promise<Record<string, QueueState>> {
   const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
   const ofRuns = new Set([...(await core.directory.names(redis)), quarantineQueue]);
@@ -119,7 +117,7 @@ async function depths(
   return Object.fromEntries(await Promise.all([...names].map(stateOf)));
 }
 
-async function liveWorkers(core: ClientCore, redis: RedisConnection): Promise<WorkerFacts[]> {
+async function liveWorkers({ core, redis }: Connected): Promise<WorkerFacts[]> {
   const now = Date.now();
   const flat = await redis.zrangebyscore(core.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
   const names = flat.filter((_, i) => i % 2 === 0);
@@ -132,10 +130,7 @@ async function liveWorkers(core: ClientCore, redis: RedisConnection): Promise<Wo
   }));
 }
 
-async function inspectOpen(
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<Pick<Diagnosis, 'oldestQueuedMs' | 'stuckRuns'>> {
+async function inspectOpen({ core, redis }: Connected): Promise<Pick<Diagnosis, 'oldestQueuedMs' | 'stuckRuns'>> {
   const runIds = await redis.zrange(core.keys.checks, 0, `${maxInspected - 1}`);
   const now = Date.now();
   const fields = await Promise.all(
@@ -205,7 +200,7 @@ function protection({ aof, maxmemoryPolicy, appendfsync }: RedisFacts): 0 | 1 | 
 }
 
 /** A replica only counts when this client waits for it before it accepts a run. */
-function durabilityOf(facts: RedisFacts, core: ClientCore): DurabilityLevel {
+function durabilityOf(facts: RedisFacts, { core }: Connected): DurabilityLevel {
   const level = protection(facts);
   if (level === 0) return 'none';
   if (core.settings.durability === 'replica' && facts.connectedReplicas > 0) return 'replica';

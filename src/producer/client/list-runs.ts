@@ -5,7 +5,7 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 const batchSize = 100;
@@ -27,6 +27,7 @@ const listQuery = z.strictObject({
 });
 export type ListQuery = Readonly<z.input<typeof listQuery>>;
 type Query = z.output<typeof listQuery>;
+const filters = ['status', 'agent', 'thread', 'parent'] as const;
 
 /** A run in an index of a tenant: a sorted set by the time of its creation, or of the question to people. */
 export interface IndexEntry {
@@ -37,16 +38,15 @@ export interface IndexEntry {
 /** A page of a tenant's runs, newest first. Looks at no more than 2,000 entries. */
 export async function listRuns(
   input: ListQuery,
-  tenant: string,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<{ runs: readonly RunView[]; cursor?: string }> {
   const query = parseAs(listQuery, input, 'the query is not valid');
-  return await core.reach(async (redis) => {
+  return await reach(client, async (at) => {
     const runs: RunView[] = [];
     let last = query.cursor === undefined ? undefined : entryOf(query.cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, core.keys.index(tenant), batchSize, redis);
-      const views = await readViews(entries, query, query.limit - runs.length, tenant, core, redis);
+      const entries = await entriesAfter(last, at.core.keys.index(at.tenant), batchSize, at.redis);
+      const views = await readViews(entries, query, query.limit - runs.length, at);
       for (const entry of entries) {
         last = entry;
         const view = views.get(entry.runId);
@@ -87,9 +87,7 @@ async function readViews(
   entries: readonly IndexEntry[],
   query: Query,
   room: number,
-  tenant: string,
-  core: ClientCore,
-  redis: RedisConnection,
+  { core, redis, tenant }: Reached,
 ): Promise<ReadonlyMap<string, RunView>> {
   const facts = await Promise.all(
     entries.map(({ runId }) => redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
@@ -107,12 +105,8 @@ async function readViews(
 
 function fits([status, agent, thread, parent]: readonly (string | null)[], query: Query): boolean {
   if (!status) return false;
-  return (
-    (query.status === undefined || query.status === status) &&
-    (query.agent === undefined || query.agent === agent) &&
-    (query.thread === undefined || query.thread === thread) &&
-    (query.parent === undefined || query.parent === parent)
-  );
+  const facts = { status, agent, thread, parent };
+  return filters.every((filter) => query[filter] === undefined || query[filter] === facts[filter]);
 }
 
 /** The cursor of a page that ends with this entry. */
@@ -129,8 +123,8 @@ export function entryOf(cursor: string): IndexEntry {
  * Looks at some entries at random and drops those whose record has expired. With twice as many looked at as were added,
  * at most about half of an index is dead entries, also when no client ever lists it.
  */
-export async function pruneIndex(tenant: string, sample: number, core: ClientCore): Promise<void> {
-  await core.reach(async (redis) => {
+export async function pruneIndex(sample: number, client: TenantClient): Promise<void> {
+  await reach(client, async ({ core, redis, tenant }) => {
     const key = core.keys.index(tenant);
     const flat = await redis.zrandmember(key, sample, 'WITHSCORES');
     const settledBefore = Date.now() - settledMs;

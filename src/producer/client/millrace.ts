@@ -13,26 +13,26 @@ import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approva
 import { Budgets } from './budgets.ts';
 import { type ChatTurnRequest, findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
-import { type Caller, type Rights, checkRunId } from './accept/validate.ts';
+import { type Rights, checkRunId } from './accept/validate.ts';
 import { cancelRun } from './cancel.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
 import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
-import { ClientCore } from './client-core.ts';
+import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { listRuns, type ListQuery } from './list-runs.ts';
 import { readMedia, type MediaFile, readProgress, type ProgressEntry } from './artifacts.ts';
-import type { DialectEventsOptions, EventsOptions, MillraceOptions, ResultOptions } from './options.ts';
-import {
-  evaluateRequestOf,
-  fanOutRequestOf,
-  taskRequestOf,
-  type EvaluateRun,
-  type FanOutRun,
-  type TaskRun,
-  type TaskRunOptions,
-} from './accept/orchestration-requests.ts';
+import type {
+  DialectEventsOptions,
+  EvaluateRun,
+  EventsOptions,
+  FanOutRun,
+  MillraceOptions,
+  ResultOptions,
+  TaskRun,
+  TaskRunOptions,
+} from './options.ts';
 import { loadView, waitForEnd } from './read-run.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
@@ -58,20 +58,17 @@ export class Millrace implements AsyncDisposable {
   readonly budgets: Budgets;
   /** The conversations of the tenant. */
   readonly threads: Threads;
-  readonly #core: ClientCore;
-  readonly #rights: Rights;
-  readonly #requestId: string | undefined;
+  readonly #client: TenantClient;
   readonly #isOriginal: boolean;
 
   /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
   constructor(options: MillraceOptions, core?: ClientCore, rights: Rights = 'operator') {
     this.tenant = checkTenant(options.tenant ?? 'default');
-    this.#requestId = options.requestId;
-    this.#core = core ?? new ClientCore(options);
+    const { tenant } = this;
+    this.#client = { tenant, rights, requestId: options.requestId, core: core ?? new ClientCore(options) };
     this.#isOriginal = core === undefined;
-    this.#rights = rights;
-    this.budgets = new Budgets(this.tenant, this.#core, rights);
-    this.threads = new Threads(this.tenant, this.#core);
+    this.budgets = new Budgets(this.#client);
+    this.threads = new Threads(this.#client);
   }
 
   /**
@@ -79,9 +76,9 @@ export class Millrace implements AsyncDisposable {
    * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
    * runs that it accepts carry `requestId` into the log lines of their workers.
    */
-  forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
+  forTenant(tenant: string, rights: Rights = this.#client.rights, requestId?: string): Millrace {
     const options = defined({ redis: '', tenant, requestId });
-    return new Millrace(options, this.#core, this.#rights === 'caller' ? 'caller' : rights);
+    return new Millrace(options, this.#client.core, this.#client.rights === 'caller' ? 'caller' : rights);
   }
 
   /**
@@ -93,8 +90,7 @@ export class Millrace implements AsyncDisposable {
    * `unknown_queue`, `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
    */
   async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    const { runId, status, attached, warnings } = await acceptRun(request, this.#caller, this.#core, options.signal);
-    return new RunHandle(this, runId, status, attached, warnings);
+    return new RunHandle(this, await acceptRun(request, this.#client, options.signal));
   }
 
   /**
@@ -102,7 +98,7 @@ export class Millrace implements AsyncDisposable {
    * only `validation` for more than 10,000, and `queue_unavailable` when nothing could be accepted.
    */
   async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
-    return await acceptRuns(requests, this.#caller, this.#core);
+    return await acceptRuns(requests, this.#client);
   }
 
   /**
@@ -113,8 +109,11 @@ export class Millrace implements AsyncDisposable {
    * const run = await mill.fanOut({ input: 'Is 7 prime?', children: [{ agent: 'euler' }, { agent: 'gauss' }] });
    * const { text } = await run.result();
    */
-  async fanOut(fanOut: FanOutRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    return await this.enqueue(fanOutRequestOf(fanOut), options);
+  async fanOut(asked: FanOutRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    const { children, mergeStrategy, perBudget, maxConcurrentChildren, ...rest } = asked;
+    const fanOut = { children, mergeStrategy, perBudget, maxConcurrentChildren };
+    // Without children there is no agent either, and the request says so.
+    return await this.enqueue({ agent: children[0]?.agent ?? '', input: '', ...rest, fanOut }, options);
   }
 
   /**
@@ -125,8 +124,10 @@ export class Millrace implements AsyncDisposable {
    * const evaluator = { judge: 'editor', rubric: 'Short, and nothing that is not so.' };
    * const run = await mill.evaluate({ generator: 'writer', evaluator, maxIterations: 4, input: 'What is a tide?' });
    */
-  async evaluate(evaluate: EvaluateRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    return await this.enqueue(evaluateRequestOf(evaluate), options);
+  async evaluate(asked: EvaluateRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    const { generator, evaluator, maxIterations, select, ...rest } = asked;
+    const evaluate = { generator, evaluator, maxIterations, select };
+    return await this.enqueue({ agent: generator, ...rest, evaluate }, options);
   }
 
   /**
@@ -138,7 +139,7 @@ export class Millrace implements AsyncDisposable {
    * const { text, result } = await run.result();
    */
   async task(task: TaskRun, { signal, ...rest }: TaskRunOptions = {}): Promise<RunHandle> {
-    return await this.enqueue(taskRequestOf(task, rest), signal ? { signal } : {});
+    return await this.enqueue({ agent: task.adapter, input: '', ...rest, taskRun: task }, signal ? { signal } : {});
   }
 
   /**
@@ -150,7 +151,7 @@ export class Millrace implements AsyncDisposable {
    * for await (const line of turn.events()) response.write(`${JSON.stringify(line)}\n`);
    */
   async chat(request: ChatTurnRequest, options: ChatOptions = {}): Promise<ChatTurn> {
-    return new ChatTurn(this, await submitTurn(request, this.#caller, options, this.#core));
+    return new ChatTurn(this, await submitTurn(request, options, this.#client));
   }
 
   /**
@@ -158,18 +159,18 @@ export class Millrace implements AsyncDisposable {
    * it any more, and `invalid_id`.
    */
   async chatTurn(executionId: string): Promise<ChatTurn> {
-    return new ChatTurn(this, await findTurn(executionId, this.tenant, this.#core));
+    return new ChatTurn(this, await findTurn(executionId, this.#client));
   }
 
   /** A handle on a run that exists already. Asks nothing; a wrong id shows at the first call. */
   run(runId: string): RunHandle {
-    return new RunHandle(this, runId);
+    return new RunHandle(this, { runId });
   }
 
   /** The present state. Throws `run_not_found`, `invalid_id`. */
   async get(runId: string): Promise<RunView> {
     const id = checkRunId(runId);
-    return await this.#core.reach((redis) => loadView(this.#core, redis, id, this.tenant));
+    return await reach(this.#client, (at) => loadView(id, at));
   }
 
   /**
@@ -177,7 +178,7 @@ export class Millrace implements AsyncDisposable {
    * still have a `cursor`. No cursor means the end. Throws `validation` for a cursor or limit that makes no sense.
    */
   async list(query: ListQuery = {}): Promise<{ readonly runs: readonly RunView[]; readonly cursor?: string }> {
-    return await listRuns(query, this.tenant, this.#core);
+    return await listRuns(query, this.#client);
   }
 
   /**
@@ -185,7 +186,7 @@ export class Millrace implements AsyncDisposable {
    * `run_not_found`, `invalid_id`, or the signal's reason.
    */
   async result(runId: string, options: ResultOptions = {}): Promise<RunOutcomeView> {
-    return outcomeViewOf(await waitForEnd(runId, this.tenant, options, this.#core));
+    return outcomeViewOf(await waitForEnd(runId, options, this.#client));
   }
 
   /**
@@ -207,7 +208,7 @@ export class Millrace implements AsyncDisposable {
   ): AsyncIterable<RunEvent | DialectEvent> {
     const { dialect, after = 0, profile = 'full' } = options;
     const from = dialect ? readFrom(dialect, after) : after;
-    const events = followRun(runId, this.tenant, { ...options, after: from }, this.#core);
+    const events = followRun(runId, { ...options, after: from }, this.#client);
     if (dialect) return eachProjected(events, projectShown(profile, createProjector(dialect, this, after)));
     return profile === 'full'
       ? events
@@ -219,7 +220,7 @@ export class Millrace implements AsyncDisposable {
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
   firehose(options: { readonly signal?: AbortSignal } = {}): AsyncIterable<RunEvent> {
-    return followAll(this.tenant, options.signal, this.#core);
+    return followAll(options.signal, this.#client);
   }
 
   /**
@@ -229,7 +230,7 @@ export class Millrace implements AsyncDisposable {
    * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
-    return await cancelRun(runId, this.tenant, request, this.#core);
+    return await cancelRun(runId, request, this.#client);
   }
 
   /**
@@ -250,7 +251,7 @@ export class Millrace implements AsyncDisposable {
    * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });
    */
   async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
-    return await decideRun(runId, this.#caller, decision, options, this.#core);
+    return await decideRun(runId, decision, options, this.#client);
   }
 
   /**
@@ -261,7 +262,7 @@ export class Millrace implements AsyncDisposable {
   async approvals(
     query: ApprovalsQuery = {},
   ): Promise<{ readonly approvals: readonly ApprovalView[]; readonly cursor?: string }> {
-    return await listApprovals(query, this.tenant, this.#core);
+    return await listApprovals(query, this.#client);
   }
 
   /**
@@ -269,7 +270,7 @@ export class Millrace implements AsyncDisposable {
    * `validation` for days that make no sense, or more than 400 of them.
    */
   async costs(query: CostQuery = {}): Promise<CostReport> {
-    return await readCosts(query, this.tenant, this.#core);
+    return await readCosts(query, this.#client);
   }
 
   /**
@@ -277,7 +278,7 @@ export class Millrace implements AsyncDisposable {
    * for files of others, and for expired ones.
    */
   async media(handle: string): Promise<MediaFile> {
-    return await readMedia(handle, this.tenant, this.#core);
+    return await readMedia(handle, this.#client);
   }
 
   /**
@@ -285,22 +286,22 @@ export class Millrace implements AsyncDisposable {
    * `invalid_id`, `validation`.
    */
   async progress(runId: string, query: ProgressQuery = {}): Promise<readonly ProgressEntry[]> {
-    return await readProgress(runId, this.tenant, query, this.#core);
+    return await readProgress(runId, query, this.#client);
   }
 
   /** The agents that workers or producers announced, by id. */
   async agents(): Promise<readonly AgentView[]> {
-    return await this.#core.reach((redis) => this.#core.agents.list(redis));
+    return await reach(this.#client, ({ core, redis }) => core.agents.list(redis));
   }
 
   /** Announces agents, so that `enqueue` knows their names. Workers do it at start. */
   async registerAgents(agents: readonly AgentView[]): Promise<void> {
-    await this.#core.reach((redis) => this.#core.agents.register(agents, redis));
+    await reach(this.#client, ({ core, redis }) => core.agents.register(agents, redis));
   }
 
   /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
   async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
-    return await queueDepths(this.#core);
+    return await queueDepths(this.#client);
   }
 
   /**
@@ -308,12 +309,12 @@ export class Millrace implements AsyncDisposable {
    * event numbers go on; its log begins anew.
    */
   async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {
-    return await redriveRuns(request, this.tenant, this.#core);
+    return await redriveRuns(request, this.#client);
   }
 
   /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
   async diagnose(): Promise<Diagnosis> {
-    return await diagnose(this.#core);
+    return await diagnose(this.#client);
   }
 
   /**
@@ -321,16 +322,12 @@ export class Millrace implements AsyncDisposable {
    * all who ask within a second. Never throws.
    */
   async writeProblem(): Promise<WriteProblem | undefined> {
-    return await this.#core.writes.look();
+    return await this.#client.core.writes.look();
   }
 
   /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */
   async close(): Promise<void> {
-    if (this.#isOriginal) await this.#core.close();
-  }
-
-  get #caller(): Caller {
-    return { tenant: this.tenant, rights: this.#rights, requestId: this.#requestId };
+    if (this.#isOriginal) await this.#client.core.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

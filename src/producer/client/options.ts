@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
 import type { DialectName, EventProfile } from '../../shared/dialects/project.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-record.ts';
-import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
+import type { JobKind, RunRequestInput, RunStatus } from '../../shared/contract/run.ts';
 import type { Config } from '../../shared/contract/config.ts';
 
 /** What a client did to a run: it accepted it, or cancelled it while no worker had it. */
@@ -88,6 +88,20 @@ export interface ResultOptions {
   /** Rejects the wait with its reason. */
   readonly signal?: AbortSignal;
 }
+
+/** The fields that any run may have. */
+type Rest = Partial<Omit<RunRequestInput, 'fanOut' | 'evaluate' | 'taskRun'>>;
+
+/** A fan-out, and what any run may have. `agent` is whose budget and limits apply; default: the first child's. */
+export type FanOutRun = NonNullable<RunRequestInput['fanOut']> & Rest;
+
+/** An evaluator-optimizer, and what any run may have. `agent` is whose budget and limits apply; default: the generator. */
+export type EvaluateRun = NonNullable<RunRequestInput['evaluate']> & Rest & { readonly input: string };
+
+/** A task for an adapter that workers have. */
+export type TaskRun = NonNullable<RunRequestInput['taskRun']>;
+/** What any run may have beside its task. `agent` is only shown, unless workers have one of that name; default: the adapter. */
+export type TaskRunOptions = Rest & { readonly signal?: AbortSignal };
 
 /** How the processes reach Millrace that are configured by their environment. */
 export function clientOptions(config: Config): MillraceOptions {

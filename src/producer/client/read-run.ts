@@ -2,10 +2,9 @@ import { childrenOf } from '../../shared/state/run/children/children.ts';
 import { readDecision, type DecisionRecord } from '../../shared/contract/decisions.ts';
 import { isTerminal } from '../../shared/contract/event.ts';
 import { legibleRecord } from '../../shared/contract/run-record.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { EventBuffer } from './follow/event-hub.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type Connected, type Reached, type TenantClient } from './client-core.ts';
 import type { ResultOptions } from './options.ts';
 import { Stop, untilStopped } from './stop-signal.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
@@ -14,66 +13,35 @@ import { checkRunId, runNotFound } from './accept/validate.ts';
 const groupSize = 10;
 
 /** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
-export async function loadRecord(
-  core: ClientCore,
-  redis: RedisConnection,
-  runId: string,
-  tenant: string,
-): Promise<RunRecord> {
-  return recordFromHash(await ownHash(core, redis, runId, tenant));
+export async function loadRecord(runId: string, at: Reached): Promise<RunRecord> {
+  return recordFromHash(await ownHash(runId, at));
 }
 
 /** The same as far as it can be read, to stop the run, decide about it or redrive it. */
-export async function loadLegible(
-  core: ClientCore,
-  redis: RedisConnection,
-  runId: string,
-  tenant: string,
-): Promise<RunRecord> {
-  return legibleRecord(await ownHash(core, redis, runId, tenant));
+export async function loadLegible(runId: string, at: Reached): Promise<RunRecord> {
+  return legibleRecord(await ownHash(runId, at));
 }
 
-async function ownHash(
-  core: ClientCore,
-  redis: RedisConnection,
-  runId: string,
-  tenant: string,
-): Promise<Record<string, string>> {
+async function ownHash(runId: string, { core, redis, tenant }: Reached): Promise<Record<string, string>> {
   const hash = await redis.hgetall(core.keys.run(runId));
   if (hash['tenant'] !== tenant) throw runNotFound(runId);
   return hash;
 }
 
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
-export async function loadView(
-  core: ClientCore,
-  redis: RedisConnection,
-  runId: string,
-  tenant: string,
-): Promise<RunView> {
-  const [record, decisions] = await Promise.all([
-    loadLegible(core, redis, runId, tenant),
-    loadDecisions(core, redis, runId),
-  ]);
-  return viewOf(record, decisions, await loadChildren(core, redis, record));
+export async function loadView(runId: string, at: Reached): Promise<RunView> {
+  const [record, decisions] = await Promise.all([loadLegible(runId, at), loadDecisions(runId, at)]);
+  return viewOf(record, decisions, await loadChildren(record, at));
 }
 
 /** The children that a run waits for, as far as they exist by now. */
-export async function loadChildren(
-  core: ClientCore,
-  redis: RedisConnection,
-  record: RunRecord,
-): Promise<readonly RunRecord[]> {
+export async function loadChildren(record: RunRecord, { core, redis }: Connected): Promise<readonly RunRecord[]> {
   const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(core.keys.run(id))));
   return hashes.filter((hash) => hash['tenant'] === record.tenant).map(legibleRecord);
 }
 
 /** The decisions about the calls of a run, complete or not. */
-export async function loadDecisions(
-  core: ClientCore,
-  redis: RedisConnection,
-  runId: string,
-): Promise<readonly DecisionRecord[]> {
+export async function loadDecisions(runId: string, { core, redis }: Connected): Promise<readonly DecisionRecord[]> {
   const texts = await redis.hvals(core.keys.decisions(runId));
   return texts.flatMap((text) => legibleDecision(text, runId) ?? []);
 }
@@ -88,9 +56,9 @@ function legibleDecision(text: string, runId: string): DecisionRecord | undefine
 }
 
 /** The record for an id that is not checked yet. Throws `invalid_id` as well. */
-export async function getRecord(id: string, tenant: string, core: ClientCore): Promise<RunRecord> {
+export async function getRecord(id: string, client: TenantClient): Promise<RunRecord> {
   const runId = checkRunId(id);
-  return await core.reach((redis) => loadRecord(core, redis, runId, tenant));
+  return await reach(client, (at) => loadRecord(runId, at));
 }
 
 /**
@@ -99,12 +67,12 @@ export async function getRecord(id: string, tenant: string, core: ClientCore): P
  */
 export async function waitForEnd(
   id: string,
-  tenant: string,
   { waitMs, signal }: ResultOptions,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<RunRecord> {
+  const { core } = client;
   signal?.throwIfAborted();
-  let record = await getRecord(id, tenant, core);
+  let record = await getRecord(id, client);
   if (isTerminalStatus(record.status) || waitMs === 0) return record;
 
   using stop = new Stop({ signals: [signal, core.closing], afterMs: waitMs });
@@ -115,7 +83,7 @@ export async function waitForEnd(
   });
   await untilStopped(subscription.ready, stop.signal);
   for (;;) {
-    record = await readAgain(record, core, stop.signal);
+    record = await readAgain(record, client, stop.signal);
     signal?.throwIfAborted();
     if (isTerminalStatus(record.status) || stop.signal.aborted) return record;
     await wakeUp.filled(stop.signal);
@@ -124,9 +92,9 @@ export async function waitForEnd(
 }
 
 /** When the wait ends while Redis is away, the last state that is known is the answer. */
-async function readAgain(known: RunRecord, core: ClientCore, stop: AbortSignal): Promise<RunRecord> {
+async function readAgain(known: RunRecord, client: TenantClient, stop: AbortSignal): Promise<RunRecord> {
   try {
-    return await core.patiently(() => getRecord(known.runId, known.tenant, core), stop);
+    return await client.core.patiently(() => getRecord(known.runId, client), stop);
   } catch (error) {
     if (stop.aborted) return known;
     throw error;

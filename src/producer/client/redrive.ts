@@ -3,10 +3,9 @@ import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { errorCode, RunError } from '../../shared/base/errors.ts';
-import type { RunRecord } from '../../shared/contract/run.ts';
 import { listOpen, redriveFailed } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type TenantClient } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
@@ -40,11 +39,10 @@ export interface RedriveAnswer {
 }
 
 /** Queues failed runs again: one of them, or as many as `limit`. */
-export async function redriveRuns(input: RedriveRequest, tenant: string, core: ClientCore): Promise<RedriveAnswer> {
+export async function redriveRuns(input: RedriveRequest, client: TenantClient): Promise<RedriveAnswer> {
   const { runId, code, limit, deadlineMs } = parseAs(redriveRequest, input, 'the redrive request is not valid');
   if (runId !== undefined) {
-    const record = await legible(checkRunId(runId), tenant, core);
-    const done = await redriveRun(record, deadlineMs, core);
+    const done = await redriveRun(checkRunId(runId), deadlineMs, client);
     if (done === 'not_failed')
       throw new RunError('validation', `run ${runId} has not failed; only failed runs can be redriven`);
     if (done === 'late')
@@ -58,11 +56,11 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, core: C
   const late: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
-    const found = await listRuns(defined({ status: 'failed', cursor }), tenant, core);
+    const found = await listRuns(defined({ status: 'failed', cursor }), client);
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, late, more: true };
       if (code !== undefined && run.error?.code !== code) continue;
-      const done = await redriveRun(await legible(run.runId, tenant, core), deadlineMs, core);
+      const done = await redriveRun(run.runId, deadlineMs, client);
       if (done === 'redriven') redriven.push(run.runId);
       if (done === 'late') late.push(run.runId);
     }
@@ -72,17 +70,14 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, core: C
   return { redriven, late, more: true };
 }
 
-async function legible(runId: string, tenant: string, core: ClientCore): Promise<RunRecord> {
-  return await core.reach((redis) => loadLegible(core, redis, runId, tenant));
-}
-
 /** `late`: it would end at once, because its deadline has passed. */
 async function redriveRun(
-  record: RunRecord,
+  runId: string,
   deadlineMs: number | undefined,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<'redriven' | 'late' | 'not_failed'> {
-  const { runId, tenant, kind, request } = record;
+  const record = await reach(client, (at) => loadLegible(runId, at));
+  const { kind, request } = record;
   const queue = queueOf(request);
   const now = Date.now();
   const endBy = deadlineMs === undefined ? deadlineOf(record) : now + deadlineMs;
@@ -90,7 +85,7 @@ async function redriveRun(
   const startBy = record.epoch > 0 || request.queueTtlMs === undefined ? undefined : now + request.queueTtlMs;
   if (record.status !== 'failed') return 'not_failed';
   if (endBy !== undefined && endBy <= now) return 'late';
-  return await core.reach(async (redis) => {
+  return await reach(client, async ({ core, redis, tenant }) => {
     const times = [endBy, startBy].filter((time) => time !== undefined);
     const next = times.length === 0 ? undefined : Math.min(...times);
     const space = core.runKeySpace(redis);
@@ -103,14 +98,8 @@ async function redriveRun(
     await listOpen(space, record, next);
     await core.lifecycle.publish(runId);
     await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
-    await core.queues.add({
-      queue,
-      kind,
-      runId,
-      segment: done.segment,
-      priority: request.priority,
-      delayMs: undefined,
-    });
+    const { segment } = done;
+    await core.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
     // The failed job is no longer needed.
     await core.queues.remove(record.queue, runId, record.segment).catch(core.onError);
     return 'redriven';

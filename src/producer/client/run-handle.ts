@@ -3,7 +3,9 @@ import type { CancelRequest, DecisionInput } from '../../shared/contract/control
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
 import type { RunEvent, PendingView } from '../../shared/contract/event.ts';
 import { type RunOutcomeView, type RunStatus, type RunView, isTerminalStatus } from '../../shared/contract/run.ts';
+import { alreadyEnded } from './accept/validate.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
+import type { Accepted } from './enqueue.ts';
 import type { DialectEventsOptions, EventsOptions, ResultOptions } from './options.ts';
 import { isAboutCall, pendingNameOf } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -31,10 +33,7 @@ export class RunHandle {
 
   constructor(
     operations: RunOperations,
-    runId: string,
-    status?: RunStatus,
-    attached = false,
-    warnings: readonly string[] = [],
+    { runId, status, attached = false, warnings = [] }: Pick<Accepted, 'runId'> & Partial<Accepted>,
   ) {
     this.#operations = operations;
     this.runId = runId;
@@ -191,7 +190,7 @@ function waitsForMoney({ status, pending }: Waiting): boolean {
 }
 
 function nothing({ runId, status, pending }: Waiting, be: string): RunError {
-  if (isTerminalStatus(status)) return new RunError('already_terminal', `run ${runId} has already ended`);
+  if (isTerminalStatus(status)) return alreadyEnded(runId);
   const asked = pending.filter(({ kind }) => kind === 'user_input').map(pendingNameOf);
   const hint = asked.length > 0 && be === 'be approved' ? `; it asks a question (${asked.join(', ')}): answer it` : '';
   return new RunError('approval_not_pending', `run ${runId} waits for nothing that can ${be}${hint}`);

@@ -12,7 +12,7 @@ import {
 } from '../../shared/contract/thread/thread-items.ts';
 import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
-import type { ClientCore } from './client-core.ts';
+import { reach, type TenantClient } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { safeInput } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -66,12 +66,10 @@ export type ThreadChanges = Readonly<z.input<typeof threadChanges>>;
 
 /** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
 export class Threads {
-  readonly #tenant: string;
-  readonly #core: ClientCore;
+  readonly #client: TenantClient;
 
-  constructor(tenant: string, core: ClientCore) {
-    this.#tenant = tenant;
-    this.#core = core;
+  constructor(client: TenantClient) {
+    this.#client = client;
   }
 
   /**
@@ -80,7 +78,7 @@ export class Threads {
    */
   async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
     const filter = parse(listQuery, query);
-    const page = await this.#reach((space) => listThreads(space, this.#tenant, filter));
+    const page = await this.#reach((space) => listThreads(space, this.#client.tenant, filter));
     return { ...page, threads: page.threads.map(viewOfThread) };
   }
 
@@ -132,7 +130,7 @@ export class Threads {
    * a `cursor` when there are more. Threads that change after the first call are kept. Throws `validation`.
    */
   async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
-    return await this.#reach((space) => purgeThreads(space, this.#tenant, query.cursor));
+    return await this.#reach((space) => purgeThreads(space, this.#client.tenant, query.cursor));
   }
 
   /**
@@ -161,11 +159,11 @@ export class Threads {
   #ref(threadId: string): ThreadRef {
     const parsed = publicId.safeParse(threadId);
     if (!parsed.success) throw new RunError('invalid_id', 'a thread id is 1 to 128 characters of A-Z a-z 0-9 . _ : -');
-    return { tenant: this.#tenant, threadId: parsed.data };
+    return { tenant: this.#client.tenant, threadId: parsed.data };
   }
 
   async #reach<T>(work: (space: ThreadKeySpace) => Promise<T>): Promise<T> {
-    return await this.#core.reach((redis) => work(this.#core.threadKeySpace(redis)));
+    return await reach(this.#client, ({ core, redis }) => work(core.threadKeySpace(redis)));
   }
 }
 

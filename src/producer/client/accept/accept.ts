@@ -1,7 +1,6 @@
 import { defined, inLanes } from '../../../shared/base/collections.ts';
 import { assertNever, RunError, type ErrorCode, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
-import type { RedisConnection } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, maxBulk, workOf, type RunRequest } from '../../../shared/contract/run.ts';
 import {
   createRuns,
@@ -15,7 +14,7 @@ import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { familyPorts } from '../cancel.ts';
 import type { Accepted, BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller, parseRequest } from './validate.ts';
-import type { ClientCore } from '../client-core.ts';
+import { reach, type Connected, type Reached, type TenantClient } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, isRefusal, lookAgain } from './thread-entry.ts';
 
@@ -27,27 +26,19 @@ const replicaTimeoutMs = 500;
  * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
  * leaves a queued run without a job, which the reconciler requeues.
  */
-export async function acceptRun(
-  input: unknown,
-  caller: Caller,
-  core: ClientCore,
-  signal?: AbortSignal,
-): Promise<Accepted> {
-  const parsed = parseFor(caller, input);
+export async function acceptRun(input: unknown, client: TenantClient, signal?: AbortSignal): Promise<Accepted> {
+  const parsed = parseFor(client, input);
+  const { models } = client.core;
   // Without a wait where none is needed: a call that has begun is finished also while the client closes.
-  const request = core.models.concerns(parsed) ? await core.models.check(parsed) : parsed;
+  const request = models.concerns(parsed) ? await models.check(parsed) : parsed;
   signal?.throwIfAborted();
-  const [answer] = await acceptRequests([request], caller, core);
+  const [answer] = await acceptRequests([request], client);
   if (!answer || answer instanceof RunError) throw answer;
   return answer;
 }
 
 /** Takes many runs in, one answer each, in order. Throws only when there are too many or none could be accepted. */
-export async function acceptRuns(
-  inputs: readonly unknown[],
-  caller: Caller,
-  core: ClientCore,
-): Promise<readonly BulkAnswer[]> {
+export async function acceptRuns(inputs: readonly unknown[], client: TenantClient): Promise<readonly BulkAnswer[]> {
   if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
   const chunks: (readonly (Accepted | RunError)[])[] = [];
   let unavailable: RunError | undefined;
@@ -61,10 +52,8 @@ export async function acceptRuns(
       chunks[start / chunkSize] = chunk.map(() => refusal);
       return;
     }
-    const requests = await Promise.all(
-      chunk.map((input) => orRefusal(async () => await withModel(parseFor(caller, input), core))),
-    );
-    const answers = await orRefusal(() => acceptRequests(requests, caller, core), hasCode('queue_unavailable'));
+    const requests = await Promise.all(chunk.map((input) => orRefusal(() => readRequest(input, client))));
+    const answers = await orRefusal(() => acceptRequests(requests, client), hasCode('queue_unavailable'));
     if (answers instanceof RunError) unavailable ??= answers;
     chunks[start / chunkSize] =
       answers instanceof RunError ? requests.map((it) => (it instanceof RunError ? it : answers)) : answers;
@@ -95,60 +84,56 @@ function parseFor(caller: Caller, input: unknown): RunRequest {
   return request;
 }
 
-async function withModel(request: RunRequest, { models }: ClientCore): Promise<RunRequest> {
+async function readRequest(input: unknown, client: TenantClient): Promise<RunRequest> {
+  const request = parseFor(client, input);
+  const { models } = client.core;
   return models.concerns(request) ? await models.check(request) : request;
 }
 
-async function acceptRequests(
-  requests: readonly (RunRequest | RunError)[],
-  caller: Caller,
-  core: ClientCore,
-): Promise<readonly (Accepted | RunError)[]> {
-  return await core.reach((redis) => acceptIn(redis, requests, caller, core));
+type Answers = readonly (Accepted | RunError)[];
+
+async function acceptRequests(requests: readonly (RunRequest | RunError)[], client: TenantClient): Promise<Answers> {
+  return await reach(client, (at) => acceptIn(requests, at));
 }
 
-async function acceptIn(
-  redis: RedisConnection,
-  requests: readonly (RunRequest | RunError)[],
-  caller: Caller,
-  core: ClientCore,
-): Promise<readonly (Accepted | RunError)[]> {
+async function acceptIn(requests: readonly (RunRequest | RunError)[], at: Reached): Promise<Answers> {
+  const { core, redis, tenant } = at;
   const nonce = newNonce();
-  const runOf = (request: RunRequest, i: number) => withQueueTtl(newRun(request, caller, `${nonce}.${i}`), core);
+  const runOf = (request: RunRequest, i: number) => withQueueTtl(newRun(request, at, `${nonce}.${i}`), at);
   const readable = requests.flatMap((request) => (request instanceof RunError ? [] : [request]));
-  const checks = await checkNames(readable, core, redis);
+  const checks = await checkNames(readable, at);
   const waiting = new Set<NewRun>();
   const items: (NewRun | Accepted | RunError)[] = [];
   for (const [i, request] of requests.entries()) {
     if (request instanceof RunError) items.push(request);
-    else items.push(checks.refusalOf(request) ?? (await admit(runOf(request, i), waiting, core, redis)));
+    else items.push(checks.refusalOf(request) ?? (await admit(runOf(request, i), waiting, at)));
   }
 
   const runs = items.filter((item) => 'nonce' in item);
-  const created = await createRuns(runs, caller.tenant, core.runKeySpace(redis));
+  const created = await createRuns(runs, tenant, core.runKeySpace(redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
-  await confirm([...outcomes], core, redis);
+  await confirm([...outcomes], at);
   const jobs: JobToAdd[] = [];
   for (const [run, outcome] of outcomes) {
     if (!needsJob(outcome)) continue;
-    if (!waiting.has(run) || (await lookAgain(run, core, redis))) jobs.push(jobOf(run, outcome.segment));
+    if (!waiting.has(run) || (await lookAgain(run, at))) jobs.push(jobOf(run, outcome.segment));
   }
   await core.queues.addMany(jobs);
-  for (const [run, outcome] of outcomes) if (hasEnded(outcome)) await forgetEnded(run, core, redis);
-  prune(caller.tenant, runs.length, core);
+  for (const [run, outcome] of outcomes) if (hasEnded(outcome)) await forgetEnded(run, at);
+  prune(runs.length, at);
   return items.map((item) =>
-    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, checks.warningsOf(item.queue), core) : item,
+    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, checks.warningsOf(item.queue), at) : item,
   );
 }
 
 /** The setting is no part of the caller's request: the same request again is the same, also after a change of it. */
-function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
-  const { queueTtlMs = settings.queueTtlMs || undefined } = run.request;
+function withQueueTtl(run: NewRun, { core }: Connected): NewRun {
+  const { queueTtlMs = core.settings.queueTtlMs || undefined } = run.request;
   return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
 }
 
 /** Looks up each queue and each agent once, however many requests name it. */
-async function checkNames(requests: readonly RunRequest[], core: ClientCore, redis: RedisConnection) {
+async function checkNames(requests: readonly RunRequest[], { core, redis }: Connected) {
   const queues = new Map<string, RunError | readonly string[]>();
   for (const queue of new Set(requests.map(queueOf)))
     queues.set(queue, await orRefusal(() => core.directory.check(queue, redis), hasCode('unknown_queue')));
@@ -197,16 +182,12 @@ function agentsOf(request: RunRequest): readonly Named[] {
 }
 
 /** The run, counted against its limits and in its thread, where it may wait; or the run that it steers. */
-async function admit(
-  run: NewRun,
-  waiting: Set<NewRun>,
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<NewRun | Accepted | RunError> {
+async function admit(run: NewRun, waiting: Set<NewRun>, at: Connected): Promise<NewRun | Accepted | RunError> {
+  const { core, redis } = at;
   return await orRefusal(async () => {
     await core.admission.check(run.tenant, core, redis);
     await core.queues.takeQuota(run.queue, core.settings.queueMaxLength);
-    const arrived = await arrive(run, core, redis);
+    const arrived = await arrive(run, at);
     if (arrived.kind === 'entered') {
       if (arrived.waits) waiting.add(run);
       return run;
@@ -217,7 +198,12 @@ async function admit(
   }, isRefusal);
 }
 
-function answerOf(run: NewRun, created: Created, warnings: readonly string[], core: ClientCore): Accepted | RunError {
+function answerOf(
+  run: NewRun,
+  created: Created,
+  warnings: readonly string[],
+  { core }: Connected,
+): Accepted | RunError {
   if (created.kind === 'conflict') return usedBefore(run.request.executionId);
   const { status } = created;
   // A run that has ended, or has begun, does not wait for a worker.
@@ -245,29 +231,26 @@ function jobOf(run: NewRun, segment: number): JobToAdd {
  * Resolves once a replica has what was created, where that is asked for, and before a worker takes it or is cancelled for it. Runs
  * that no repeat of their request would meet are taken back when none has: the caller gets a refusal.
  */
-async function confirm(
-  created: readonly (readonly [NewRun, Created])[],
-  core: ClientCore,
-  redis: RedisConnection,
-): Promise<void> {
+async function confirm(created: readonly (readonly [NewRun, Created])[], at: Connected): Promise<void> {
+  const { core } = at;
   if (core.settings.durability !== 'replica') return;
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
   const asked = core.cluster ? created : created.slice(-1);
   try {
-    await Promise.all(asked.map(([{ runId }]) => waitForReplica(core, redis, runId)));
+    await Promise.all(asked.map(([{ runId }]) => waitForReplica(runId, at)));
   } catch (error) {
     const unmet = created.filter(([run, { kind }]) => kind === 'created' && run.request.executionId === undefined);
     await stopRuns(
       unmet.map(([{ runId }]) => runId),
       { drain: false, onPendingApprovals: 'deny', reason: 'it was refused: no replica confirmed it' },
-      familyPorts(core, redis),
+      familyPorts(at),
     );
     throw error;
   }
 }
 
 /** Sent on the connection that wrote the run's slot; it covers everything written there before. */
-async function waitForReplica(core: ClientCore, redis: RedisConnection, runId: string): Promise<void> {
+async function waitForReplica(runId: string, { core, redis }: Connected): Promise<void> {
   const results = await redis.pipeline().exists(core.keys.run(runId)).wait(1, replicaTimeoutMs).exec();
   const [error, replicas] = results?.[1] ?? [];
   if (error || Number(replicas ?? 0) < 1) {
@@ -276,9 +259,9 @@ async function waitForReplica(core: ClientCore, redis: RedisConnection, runId: s
 }
 
 /** Runs in the background: what is not pruned now is pruned another time. */
-function prune(tenant: string, accepted: number, core: ClientCore): void {
-  const sample = core.pruneSample(accepted);
-  if (sample > 0) pruneIndex(tenant, sample, core).catch(core.onError);
+function prune(accepted: number, client: TenantClient): void {
+  const sample = client.core.pruneSample(accepted);
+  if (sample > 0) pruneIndex(sample, client).catch(client.core.onError);
 }
 
 function refusalOf({ code, message, retryable, details }: RunError): { readonly error: ErrorInfo } {

@@ -8,8 +8,8 @@ import {
   type RunRequestInput,
 } from '../../../shared/contract/run.ts';
 import { acceptRun } from '../accept/accept.ts';
-import { type Caller, parseSafely } from '../accept/validate.ts';
-import type { ClientCore } from '../client-core.ts';
+import { parseSafely } from '../accept/validate.ts';
+import type { TenantClient } from '../client-core.ts';
 import { getRecord } from '../read-run.ts';
 import { z } from 'zod';
 import { deriveExecutionId, deriveThreadId } from '../../../shared/base/execution-id.ts';
@@ -37,14 +37,12 @@ export interface ChatOptions {
 /** Submits a turn, or finds the run that it has. Throws as `Millrace.enqueue` does. */
 export async function submitTurn(
   asked: unknown,
-  caller: Caller,
   { executionId, signal }: ChatOptions,
-  core: ClientCore,
+  client: TenantClient,
 ): Promise<OpenTurn> {
-  const { tenant } = caller;
+  const { tenant } = client;
   const { request, turnIndex } = turnToRun(asked, tenant, executionId);
-  const { runId, status, attached } = await acceptRun(request, caller, core, signal);
-  const replayed = attached && isTerminalStatus(status);
+  const { runId, status, attached } = await acceptRun(request, client, signal);
   return {
     runId,
     executionId: request.executionId,
@@ -52,13 +50,13 @@ export async function submitTurn(
     sessionId: request.sessionId,
     turnIndex,
     attached,
-    replayed,
+    replayed: attached && isTerminalStatus(status),
   };
 }
 
 /** The turn that was submitted under this execution id. Throws `execution_not_found`, `invalid_id`. */
-export async function findTurn(executionId: string, tenant: string, core: ClientCore): Promise<OpenTurn> {
-  const { runId, request, status } = await recordOf(checkExecutionId(executionId), tenant, core);
+export async function findTurn(executionId: string, client: TenantClient): Promise<OpenTurn> {
+  const { runId, tenant, request, status } = await recordOf(checkExecutionId(executionId), client);
   return {
     runId,
     executionId,
@@ -70,9 +68,9 @@ export async function findTurn(executionId: string, tenant: string, core: Client
   };
 }
 
-async function recordOf(executionId: string, tenant: string, core: ClientCore): Promise<RunRecord> {
+async function recordOf(executionId: string, client: TenantClient): Promise<RunRecord> {
   try {
-    return await getRecord(runIdForExecution(tenant, executionId), tenant, core);
+    return await getRecord(runIdForExecution(client.tenant, executionId), client);
   } catch (error) {
     throw isUnknownRun(error) ? executionNotFound(executionId) : error;
   }

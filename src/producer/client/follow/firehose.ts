@@ -1,5 +1,5 @@
 import type { RunEvent } from '../../../shared/contract/event.ts';
-import type { ClientCore } from '../client-core.ts';
+import type { ClientCore, TenantClient } from '../client-core.ts';
 import { stoppable, untilStopped } from '../stop-signal.ts';
 
 /** Events that a slow listener may fall behind. Beyond it the oldest are lost: the firehose is live only. */
@@ -7,11 +7,11 @@ const capacity = 5_000;
 const rememberedRuns = 10_000;
 
 /** All events of a tenant's runs from now on, without text deltas. */
-export function followAll(tenant: string, signal: AbortSignal | undefined, core: ClientCore): AsyncIterable<RunEvent> {
-  return stoppable([signal, core.closing], (stop) => follow(tenant, core, stop));
+export function followAll(signal: AbortSignal | undefined, client: TenantClient): AsyncIterable<RunEvent> {
+  return stoppable([signal, client.core.closing], (stop) => follow(client, stop));
 }
 
-async function* follow(tenant: string, core: ClientCore, stop: AbortSignal): AsyncGenerator<RunEvent, void, undefined> {
+async function* follow({ tenant, core }: TenantClient, stop: AbortSignal): AsyncGenerator<RunEvent, void, undefined> {
   const owners = new Owners(core);
   let waiting: RunEvent[] = [];
   let wake = () => {};

@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import { type Subscription, EventBuffer } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
-import type { ClientCore } from '../client-core.ts';
+import type { ClientCore, TenantClient } from '../client-core.ts';
 import type { EventsOptions } from '../options.ts';
 import { stoppable, untilStopped } from '../stop-signal.ts';
 import { checkRunId, runNotFound } from '../accept/validate.ts';
@@ -11,13 +11,8 @@ import { checkRunId, runNotFound } from '../accept/validate.ts';
 const bufferCapacity = 1_000;
 
 /** The events of a run after a number, in order, each once. Ends after the terminal one. */
-export function followRun(
-  id: string,
-  tenant: string,
-  { after = 0, signal }: EventsOptions,
-  core: ClientCore,
-): AsyncIterable<RunEvent> {
-  return stoppable([signal, core.closing], (stop) => follow(id, tenant, after, core, stop));
+export function followRun(id: string, { after, signal }: EventsOptions, client: TenantClient): AsyncIterable<RunEvent> {
+  return stoppable([signal, client.core.closing], (stop) => follow(id, after, client, stop));
 }
 
 /**
@@ -26,9 +21,8 @@ export function followRun(
  */
 async function* follow(
   id: string,
-  tenant: string,
-  after: number,
-  core: ClientCore,
+  after = 0,
+  { core, tenant }: TenantClient,
   stop: AbortSignal,
 ): AsyncGenerator<RunEvent, void, undefined> {
   const runId = checkRunId(id);

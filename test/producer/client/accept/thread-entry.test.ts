@@ -99,7 +99,7 @@ test('the repeat of a request whose run has ended does not cost it its position 
   onTestFinished(() => core.close());
   // What a producer does that has seen its end, and has stalled since.
   const again = newRun(runRequest.parse({ ...inThread, executionId: 'once' }), { tenant: 'default' }, 'n');
-  await core.reach((connection) => forgetEnded(again, core, connection));
+  await core.reach((connection) => forgetEnded(again, { core, redis: connection }));
   expect(again.runId).toBe(runId);
   expect(await mill.threads.get('talk')).toMatchObject({ lockOwner: runId, waiting: 1 });
 });
