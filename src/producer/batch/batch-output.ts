@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json.ts';
+import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { runStatus } from '../../shared/contract/run.ts';
 import { textLines } from './batch-file.ts';
@@ -98,7 +98,7 @@ async function readEarlier(
   if (bytes === 0) return earlier;
   const chunks = createReadStream(path, { end: bytes - 1 }) as AsyncIterable<Buffer>;
   for await (const found of textLines(chunks, maxLineBytes)) {
-    const result = 'text' in found ? resultOf(found.text) : undefined;
+    const result = 'text' in found ? batchResult.safeParse(jsonOr(found.text)).data : undefined;
     if (!result) throw notOurs(path, `line ${found.number} is not a result of a batch`);
     if (result.executionId !== executionId(result.line))
       throw notOurs(path, 'contains results of another file, or of other options');
@@ -120,13 +120,4 @@ async function cutTornLine(file: FileHandle, whole: number, path: string): Promi
 
 function notOurs(path: string, why: string): RunError {
   return new RunError('validation', `${path}: ${why}; choose another output file`);
-}
-
-function resultOf(text: string): BatchResult | undefined {
-  try {
-    return batchResult.parse(JSON.parse(text));
-  } catch {
-    // It is not a result of this batch: the caller names the line's number.
-    return undefined;
-  }
 }

@@ -3,7 +3,7 @@ import { asRunError } from '../../shared/base/errors.ts';
 import { isTerminal, type PendingView, type RunEvent } from '../../shared/contract/event.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
 import { Stop, untilStopped } from '../client/stop-signal.ts';
-import type { BatchClient } from './batch-options.ts';
+import type { Millrace } from '../client/millrace.ts';
 
 /** A run that has been accepted and whose end is not written yet. */
 export interface OutstandingRun {
@@ -22,7 +22,7 @@ const maxEndedEarly = 10_000;
  * when one may have ended, and because a feed can miss things, all are looked at from time to time.
  */
 export class Outstanding {
-  readonly #client: BatchClient;
+  readonly #client: Pick<Millrace, 'firehose' | 'get' | 'result'>;
   readonly #onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>;
   readonly #onWaiting: () => void;
   readonly #runs = new Map<string, OutstandingRun>();
@@ -39,7 +39,7 @@ export class Outstanding {
    * suspended or goes on.
    */
   constructor(
-    client: BatchClient,
+    client: Pick<Millrace, 'firehose' | 'get' | 'result'>,
     onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>,
     onWaiting: () => void,
   ) {

@@ -2,7 +2,7 @@ import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shar
 import type { RunRequestInput } from '../../shared/contract/run.ts';
 import type { BulkAnswer } from '../client/enqueue.ts';
 import { pause } from './outstanding.ts';
-import type { BatchClient, BatchWatcher } from './batch-options.ts';
+import type { Millrace } from '../client/millrace.ts';
 
 /** Codes that pass by themselves: the queue drains, Redis comes back. */
 const passing: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_unavailable']);
@@ -18,9 +18,9 @@ const maxWaitMs = 600_000;
  * the signal's reason.
  */
 export async function submit(
-  client: BatchClient,
+  client: Pick<Millrace, 'enqueueMany'>,
   requests: readonly RunRequestInput[],
-  watcher: BatchWatcher,
+  watcher: { waiting(reason: ErrorInfo, delayMs: number): void },
   signal: AbortSignal,
 ): Promise<readonly BulkAnswer[]> {
   const answers: (BulkAnswer | undefined)[] = requests.map(() => undefined);
@@ -29,10 +29,8 @@ export async function submit(
   let waitedMs = 0;
   for (;;) {
     signal.throwIfAborted();
-    const given = await ask(
-      client,
-      open.map((index) => requests[index] as RunRequestInput),
-    );
+    const asked = open.map((index) => requests[index] as RunRequestInput);
+    const given = await ask(client, asked);
     const refused = open.filter((_, at) => isPassing(given[at]));
     for (const [at, index] of open.entries()) answers[index] = given[at];
     if (refused.length === 0) return answers as BulkAnswer[];
@@ -49,7 +47,10 @@ export async function submit(
 }
 
 /** Answers like `enqueueMany`, also when nothing at all could be accepted. */
-async function ask(client: BatchClient, requests: readonly RunRequestInput[]): Promise<readonly BulkAnswer[]> {
+async function ask(
+  client: Pick<Millrace, 'enqueueMany'>,
+  requests: readonly RunRequestInput[],
+): Promise<readonly BulkAnswer[]> {
   try {
     return await client.enqueueMany(requests);
   } catch (thrown) {

@@ -1,8 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
-import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/batch-options.ts';
-import { runBatch } from '../batch/run-batch.ts';
+import { runBatch, type BatchProgress, type BatchSummary, type BatchWatcher } from '../batch/run-batch.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {

@@ -12,8 +12,7 @@ import { startStack, type Stack } from './stack/stack.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import { connect, whenReady, mastersOf } from '../../shared/state/connect.ts';
-import type { BatchProgress, BatchSummary } from '../batch/batch-options.ts';
-import { runBatch } from '../batch/run-batch.ts';
+import { runBatch, type BatchProgress, type BatchSummary } from '../batch/run-batch.ts';
 import { batchResult } from '../batch/batch-output.ts';
 import { batchLine, LiveLine } from './show/live-line.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
-import type { BatchClient } from '../../../src/producer/batch/batch-options.ts';
+import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';

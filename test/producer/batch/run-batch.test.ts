@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BatchClient } from '../../../src/producer/batch/batch-options.ts';
+import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld, type ClientWorld } from '../cli/options/client.ts';

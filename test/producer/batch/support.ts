@@ -3,8 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { batchResult, type BatchResult } from '../../../src/producer/batch/batch-output.ts';
-import type { BatchClient, BatchOptions, BatchProgress } from '../../../src/producer/batch/batch-options.ts';
-import { runBatch } from '../../../src/producer/batch/run-batch.ts';
+import {
+  runBatch,
+  type BatchClient,
+  type BatchOptions,
+  type BatchProgress,
+} from '../../../src/producer/batch/run-batch.ts';
 import type { ErrorInfo } from '../../../src/shared/base/errors.ts';
 import type { ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';

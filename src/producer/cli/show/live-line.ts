@@ -1,7 +1,7 @@
 import type { WriteStream } from 'node:tty';
 import { dim, count, duration } from './paint.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
-import type { BatchProgress } from '../../batch/batch-options.ts';
+import type { BatchProgress } from '../../batch/run-batch.ts';
 
 /** How often a stream that is no terminal gets a line. */
 const plainEveryMs = 5_000;
