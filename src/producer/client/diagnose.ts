@@ -8,7 +8,8 @@ import type { QueueState } from './enqueue.ts';
 import { reach, type Connected, type TenantClient } from './client-core.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
-export type DurabilityLevel = 'none' | 'process' | 'host' | 'replica';
+export const durabilityLevels = ['none', 'process', 'host', 'replica'] as const;
+export type DurabilityLevel = (typeof durabilityLevels)[number];
 
 /** A worker by its last heartbeat. */
 export interface WorkerFacts {

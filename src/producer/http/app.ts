@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Scope } from '../../shared/contract/config.ts';
+import { orLate } from '../../shared/base/deadline.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { BodyRoom } from './body-room.ts';
 import type { ProducerMetrics } from './metrics.ts';
-import type { OpenAnswers } from './open-answers.ts';
 import type { ProducerReadiness } from './readiness.ts';
 
 declare module 'fastify' {
@@ -36,4 +36,54 @@ export interface Services {
   readonly bodyRoom: BodyRoom;
   /** Milliseconds between signs of life on an event stream. */
   readonly keepAliveMs: number;
+}
+
+/**
+ * The answers that are not finished yet. When the process drains, those that wait for a run (event streams, waits for a
+ * result) are ended, in a way that the client can resume elsewhere; the others finish.
+ */
+export class OpenAnswers {
+  readonly #open = new Set<ServerResponse>();
+  readonly #waiting = new Set<AbortController>();
+  #draining = false;
+  #onLastClosed: (() => void) | undefined;
+
+  /** Set by `drain`; from then on the producer takes no new work. */
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  add(response: ServerResponse): void {
+    this.#open.add(response);
+    response.once('close', () => {
+      this.#open.delete(response);
+      if (this.#open.size === 0) this.#onLastClosed?.();
+    });
+  }
+
+  /** Its signal aborts when the client is gone or this process drains. Disposing it ends the watch over the answer. */
+  wait(response: ServerResponse): Disposable & { readonly signal: AbortSignal } {
+    const controller = new AbortController();
+    const onClose = () => controller.abort();
+    response.once('close', onClose);
+    if (response.destroyed || this.#draining) controller.abort();
+    this.#waiting.add(controller);
+    return {
+      signal: controller.signal,
+      [Symbol.dispose]: () => {
+        response.off('close', onClose);
+        this.#waiting.delete(controller);
+      },
+    };
+  }
+
+  /** Resolves when every answer is finished, or after `limitMs`. */
+  async drain(limitMs: number): Promise<void> {
+    this.#draining = true;
+    for (const controller of this.#waiting) controller.abort();
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onLastClosed = resolve;
+    await orLate(limitMs, promise, () => {});
+  }
 }

@@ -1,3 +1,4 @@
+import { orLate } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 
 /** What every request may keep without asking: a full room never delays a small body. */
@@ -55,23 +56,15 @@ export class BodyRoom {
   }
 
   async #change(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
-    signal?.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const abandon = () =>
-      reject(
-        new RunError('overloaded', 'this producer is busy with other large requests; try again', {
-          details: { retryAfterS },
-        }),
-      );
-    const leave = () => reject(signal?.reason as Error);
-    const timer = setTimeout(abandon, Math.max(0, waitMs));
-    signal?.addEventListener('abort', leave);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const abandon = () => {
+      const message = 'this producer is busy with other large requests; try again';
+      throw new RunError('overloaded', message, { details: { retryAfterS } });
+    };
     this.#waiters.add(resolve);
     try {
-      await promise;
+      await orLate(Math.max(0, waitMs), promise, abandon, { signal });
     } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', leave);
       this.#waiters.delete(resolve);
     }
   }

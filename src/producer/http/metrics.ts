@@ -3,6 +3,7 @@ import { otherName } from '../../shared/base/ids.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import type { QueueState } from '../client/enqueue.ts';
+import { sharedFor } from '../client/shared-for.ts';
 
 type Depths = Readonly<Record<string, QueueState>>;
 
@@ -80,11 +81,10 @@ export class ProducerMetrics {
     labelNames: ['queue'],
     registers: [this.#registry],
   });
-  readonly #readDepths: () => Promise<Depths>;
-  #lastDepths: { readonly readAt: number; readonly depths: Promise<Depths | undefined> } | undefined;
+  readonly #depths: () => Promise<Depths | undefined>;
 
   constructor(readDepths: () => Promise<Depths>) {
-    this.#readDepths = readDepths;
+    this.#depths = sharedFor(depthAgeMs, () => withinDeadline(readDepths()));
     collectDefaultMetrics({ register: this.#registry });
     for (const outcome of runOutcomes) this.#enqueued.inc({ outcome }, 0);
   }
@@ -94,8 +94,21 @@ export class ProducerMetrics {
     if (durationMs !== undefined) this.#requestSeconds.observe({ route, method }, durationMs / 1_000);
   }
 
-  runAsked(outcome: (typeof runOutcomes)[number], count = 1): void {
-    if (count > 0) this.#enqueued.inc({ outcome }, count);
+  /** Counts what becomes of a request for a run. */
+  runAsked(outcome: (typeof runOutcomes)[number]): void {
+    this.#enqueued.inc({ outcome });
+  }
+
+  /** The same for one whose answer says so, or its refusal. */
+  async asking<T extends { readonly attached: boolean }>(request: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await request();
+      this.runAsked(answer.attached ? 'attached' : 'accepted');
+      return answer;
+    } catch (error) {
+      this.runAsked('refused');
+      throw error;
+    }
   }
 
   runEnded({ agent, kind, status }: { readonly agent: string; readonly kind: string; readonly status: string }): void {
@@ -120,14 +133,6 @@ export class ProducerMetrics {
       for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.inc({ queue, state }, jobs);
       if (queue === name) this.#queueWorkers.set({ queue }, workers);
     }
-  }
-
-  #depths(): Promise<Depths | undefined> {
-    const now = performance.now();
-    if (!this.#lastDepths || now - this.#lastDepths.readAt > depthAgeMs) {
-      this.#lastDepths = { readAt: now, depths: withinDeadline(this.#readDepths()) };
-    }
-    return this.#lastDepths.depths;
   }
 }
 

@@ -1,8 +1,10 @@
+import { z } from 'zod';
 import { orLate } from '../../shared/base/deadline.ts';
 import { rightsProblem } from '../../shared/state/errors.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
-import type { DurabilityLevel } from '../client/diagnose.ts';
+import { durabilityLevels, type DurabilityLevel } from '../client/diagnose.ts';
+import { sharedFor } from '../client/shared-for.ts';
 
 const maxAgeMs = 1_000;
 /** Less than the second that a probe usually waits. */
@@ -11,16 +13,18 @@ const deadlineMs = 800;
 const durabilityAgeMs = 30_000;
 const queuesAgeMs = 5_000;
 
-/** What `/readyz` answers. `durability` is the level that Redis offers, absent while it is not known yet. */
-export interface ReadinessAnswer {
-  readonly status: 'ready' | 'not_ready';
+/** What `/readyz` answers. */
+export const readinessAnswer = z.object({
+  status: z.enum(['ready', 'not_ready']),
   /** `refuses`: it answers, and takes no writes. */
-  readonly redis: 'ok' | 'refuses' | 'away';
-  readonly durability?: DurabilityLevel;
-  readonly reason?: string;
-  /** Run queues that no live worker serves. No reason to turn traffic away: their runs wait. Absent: none is known. */
-  readonly unservedQueues?: readonly string[] | undefined;
-}
+  redis: z.enum(['ok', 'refuses', 'away']),
+  /** The level that Redis offers, absent while it is not known yet. */
+  durability: z.enum(durabilityLevels).optional(),
+  reason: z.string().optional(),
+  // No reason to turn traffic away: their runs wait. Absent: none is known.
+  unservedQueues: z.array(z.string()).readonly().optional().describe('Run queues that no live worker serves.'),
+});
+type ReadinessAnswer = Readonly<z.infer<typeof readinessAnswer>>;
 
 export interface ReadinessProbes {
   /** Undefined while Redis takes writes. Never rejects. */
@@ -36,7 +40,6 @@ export interface ReadinessProbes {
 export class ProducerReadiness {
   readonly #probes: ReadinessProbes;
   readonly #required: Config['MILLRACE_DURABILITY'];
-  #last: { readonly askedAt: number; readonly answer: Promise<ReadinessAnswer> } | undefined;
   readonly #durability: Remembered<DurabilityLevel>;
   readonly #unserved: Remembered<readonly string[]>;
 
@@ -48,11 +51,7 @@ export class ProducerReadiness {
   }
 
   /** Never rejects. */
-  async look(): Promise<ReadinessAnswer> {
-    const now = performance.now();
-    if (!this.#last || now - this.#last.askedAt > maxAgeMs) this.#last = { askedAt: now, answer: this.#ask() };
-    return await this.#last.answer;
-  }
+  readonly look = sharedFor(maxAgeMs, () => this.#ask());
 
   async #ask(): Promise<ReadinessAnswer> {
     const until = performance.now() + deadlineMs;
@@ -120,8 +119,6 @@ class Remembered<T> {
   }
 }
 
-const levels: readonly DurabilityLevel[] = ['none', 'process', 'host', 'replica'];
-
 const remedies = {
   process: 'set appendonly yes and maxmemory-policy noeviction in Redis',
   host: 'set appendonly yes, appendfsync always and maxmemory-policy noeviction in Redis',
@@ -133,6 +130,6 @@ export function missingDurability(
   offered: DurabilityLevel,
   required: Config['MILLRACE_DURABILITY'],
 ): string | undefined {
-  if (required === 'any' || levels.indexOf(offered) >= levels.indexOf(required)) return undefined;
+  if (required === 'any' || durabilityLevels.indexOf(offered) >= durabilityLevels.indexOf(required)) return undefined;
   return `durability is ${offered} and MILLRACE_DURABILITY asks for ${required}: ${remedies[required]}, or ask for less`;
 }

@@ -3,6 +3,7 @@ import { type RedisConnection, mastersOf } from '../../../shared/state/connect.t
 import type { Keys } from '../../../shared/state/keys.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
 import type { ThreadKeySpace } from '../../../shared/state/thread/key-space.ts';
+import { sharedFor } from '../shared-for.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';
 
 const retryAfterS = 5;
@@ -27,7 +28,7 @@ interface Admitting {
  * children are not, since a run that has begun must be able to end.
  */
 export class RunAdmission {
-  #memory: { readonly readAt: number; readonly percent: Promise<number> } | undefined;
+  readonly #usedPercent = sharedFor(memoryAgeMs, usedPercentOf);
 
   /** Throws `queue_full`: 503 where every tenant is refused, 429 where this tenant is. */
   async check(tenant: string, { keys, settings, queues }: Admitting, redis: RedisConnection): Promise<void> {
@@ -44,13 +45,6 @@ export class RunAdmission {
     const ofTenant = () => openRunsOf(tenant, maxOpenRunsPerTenant, keys, redis);
     if (!(await queues.quotas.take(`open ${tenant}`, maxOpenRunsPerTenant, ofTenant)))
       throw full(429, 'tenant_open_runs', `tenant ${tenant} has ${maxOpenRunsPerTenant} open runs, which is the most`);
-  }
-
-  async #usedPercent(redis: RedisConnection): Promise<number> {
-    const now = performance.now();
-    if (!this.#memory || now - this.#memory.readAt > memoryAgeMs)
-      this.#memory = { readAt: now, percent: usedPercentOf(redis) };
-    return await this.#memory.percent;
   }
 }
 

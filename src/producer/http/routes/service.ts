@@ -3,14 +3,11 @@ import type { App, Services } from '../app.ts';
 import { consoleHtml, consolePolicy } from '../console.ts';
 import { agentView } from '../../../shared/contract/agent/agent.ts';
 import { errors } from '../openapi.ts';
+import { readinessAnswer } from '../readiness.ts';
 
-const readinessBody = z.object({
-  status: z.enum(['ready', 'not_ready', 'draining']),
-  redis: z.enum(['ok', 'refuses', 'away']).optional(),
-  durability: z.enum(['none', 'process', 'host', 'replica']).optional(),
-  reason: z.string().optional(),
-  unservedQueues: z.array(z.string()).readonly().optional().describe('Run queues that no live worker serves.'),
-});
+const readinessBody = readinessAnswer
+  .partial({ redis: true })
+  .extend({ status: z.enum(['ready', 'not_ready', 'draining']) });
 
 const liveSchema = {
   summary: 'Is the process alive?',

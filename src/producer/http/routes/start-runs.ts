@@ -27,18 +27,14 @@ export function startRunRoute(app: App, { metrics }: Services): void {
     '/v1/runs',
     { schema: enqueueSchema, config: { access: 'write' } },
     async ({ mill, body, headers }, reply) => {
-      try {
-        const asked = withExecutionId(body, headers['idempotency-key']);
-        const { runId, status = 'queued', attached, warnings } = await mill.enqueue(asked as RunRequestInput);
-        metrics.runAsked(attached ? 'attached' : 'accepted');
-        return await reply
-          .code(202)
-          .header('location', `/v1/runs/${runId}`)
-          .send({ runId, status, attached, warnings: warnings.length > 0 ? warnings : undefined });
-      } catch (error) {
-        metrics.runAsked('refused');
-        throw error;
-      }
+      const run = await metrics.asking(
+        async () => await mill.enqueue(withExecutionId(body, headers['idempotency-key']) as RunRequestInput),
+      );
+      const { runId, status = 'queued', attached, warnings } = run;
+      return await reply
+        .code(202)
+        .header('location', `/v1/runs/${runId}`)
+        .send({ runId, status, attached, warnings: warnings.length > 0 ? warnings : undefined });
     },
   );
 }

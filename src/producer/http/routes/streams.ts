@@ -114,12 +114,5 @@ async function open(
     if (executionId !== undefined) return await mill.chatTurn(executionId);
     throw new RunError('invalid_json', 'the body is empty, and no X-Execution-ID names a turn');
   }
-  try {
-    const turn = await mill.chat(body as ChatTurnRequest, { executionId });
-    metrics.runAsked(turn.attached ? 'attached' : 'accepted');
-    return turn;
-  } catch (error) {
-    metrics.runAsked('refused');
-    throw error;
-  }
+  return await metrics.asking(() => mill.chat(body as ChatTurnRequest, { executionId }));
 }
