@@ -98,12 +98,8 @@ export class ClientCore {
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
     this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);
-    this.queues = new JobQueues(this.#redis, bullPrefix(prefix, this.cluster), this.onError);
-    this.hub = new EventHub(
-      () => connect(options.redis, 'subscribe', this.onError),
-      this.cluster,
-      this.settings.idleMs,
-    );
+    this.queues = new JobQueues(this.#redis, bullPrefix(prefix, cluster), onError);
+    this.hub = new EventHub(() => connect(options.redis, 'subscribe', onError), cluster, this.settings.idleMs);
     this.log = new EventLog(this.keys, (work) => this.reach(work));
     this.agents = new AgentDirectory(this.keys);
     this.models = new ModelGate(options, () => this.reach((redis) => this.agents.models(redis)));
@@ -239,10 +235,6 @@ function checkQueues(queues: readonly string[]): readonly string[] {
 
 /** A mistake in our own code must not look like a Redis that is away. */
 function failure(error: unknown): RunError {
-  const ours =
-    error instanceof TypeError ||
-    error instanceof RangeError ||
-    error instanceof SyntaxError ||
-    error instanceof z.ZodError;
+  const ours = [TypeError, RangeError, SyntaxError, z.ZodError].some((defect) => error instanceof defect);
   return ours ? asRunError(error) : redisError(error, 'a request of the producer');
 }

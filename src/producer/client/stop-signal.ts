@@ -1,12 +1,5 @@
 import { unlessAborted } from '../../shared/base/deadline.ts';
 
-/** What may end a wait. */
-interface StopReasons {
-  readonly signals: readonly (AbortSignal | undefined)[];
-  /** Milliseconds from now; absent: no limit. */
-  readonly afterMs?: number | undefined;
-}
-
 /**
  * One signal for several reasons, until disposed. `AbortSignal.any` would do, but keeps something of every combination
  * for as long as its longest-lived source lives, and here that is the client.
@@ -17,7 +10,8 @@ export class Stop implements Disposable {
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #abort = () => this.#controller.abort();
 
-  constructor({ signals, afterMs }: StopReasons) {
+  /** `afterMs`: milliseconds from now; absent: no limit. */
+  constructor({ signals, afterMs }: { signals: readonly (AbortSignal | undefined)[]; afterMs?: number | undefined }) {
     this.#signals = signals.filter((signal) => signal !== undefined);
     for (const signal of this.#signals) {
       if (signal.aborted) this.#abort();

@@ -46,7 +46,7 @@ export async function readMessages(
   const last = messages.at(-1);
   const items = messages.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
   const reachesEnd = live && (order === 'desc' || !more);
-  const done = live && reachesEnd ? live.since(passed).flatMap((entry) => itemsOf(entry, undefined)) : [];
+  const done = live && reachesEnd ? live(passed).flatMap((entry) => itemsOf(entry, undefined)) : [];
   return defined({
     messages: order === 'asc' ? [...items, ...done] : [...done.toReversed(), ...items],
     next: more && last ? last.seq : undefined,
@@ -82,21 +82,18 @@ function inOrder<T>(order: 'asc' | 'desc', items: readonly T[]): readonly T[] {
   return order === 'asc' ? items : items.toReversed();
 }
 
-/** The turn of the lock owner of a thread, before it is written there. */
-export interface LiveTurn {
-  /** The messages that it would write now, unless these entries or the end of the log have it. */
-  since(entries: readonly NumberedEntry[]): readonly ThreadEntryOf<'message'>[];
-}
-
 /** The last entries of a log: how the turn of a run ended is among them, at most one summary behind it. */
 const tailSize = 2;
 
-/** Undefined when there is nothing of it to be seen. */
-export async function readLiveTurn(
+/**
+ * The turn of the lock owner of a thread, before it is written there: the messages that it would write now, unless the entries
+ * given or the end of the log have it. Undefined when there is nothing of it to be seen.
+ */
+async function readLiveTurn(
   space: ThreadKeySpace,
   thread: ThreadRef,
   lockOwner: ThreadLockOwner,
-): Promise<LiveTurn | undefined> {
+): Promise<((shown: readonly NumberedEntry[]) => readonly ThreadEntryOf<'message'>[]) | undefined> {
   const { redis, keys } = space;
   const { runId, began } = lockOwner;
   const { entries: tail } = await readThread(space, thread, { limit: tailSize, order: 'desc' });
@@ -107,7 +104,7 @@ export async function readLiveTurn(
   if (tenant !== thread.tenant || !updatedAt || lines.length === 0) return undefined;
   const turn = turnOfJournal(lines.flatMap(readLine));
   const written = await writtenBy(space, thread, { runId, at: updatedAt, began }, turn);
-  return { since: (shown) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written) };
+  return (shown) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written);
 }
 
 /** A later version of us may write entries that this one does not know. */

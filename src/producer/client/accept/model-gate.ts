@@ -2,15 +2,11 @@ import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { createModelCatalogue, validateChatModelId, type ModelRules } from '../../../shared/contract/agent/models.ts';
 import type { RunRequest } from '../../../shared/contract/run.ts';
+import type { MillraceOptions } from '../options.ts';
 
 const catalogueTtlMs = 60_000;
 /** A caller waits for it. */
 const catalogueTimeoutMs = 3_000;
-
-export interface ModelGateOptions {
-  readonly modelAllowlist?: readonly string[];
-  readonly modelRouterUrl?: string;
-}
 
 /** In an allow-list: any model. */
 const anyModel = '*';
@@ -26,7 +22,10 @@ export class ModelGate {
   readonly #isOpen: boolean;
 
   constructor(
-    { modelAllowlist: allowlist = [], modelRouterUrl: base }: ModelGateOptions,
+    {
+      modelAllowlist: allowlist = [],
+      modelRouterUrl: base,
+    }: Pick<MillraceOptions, 'modelAllowlist' | 'modelRouterUrl'>,
     ofAgents: () => Promise<readonly string[]>,
   ) {
     this.#isOpen = allowlist.includes(anyModel);

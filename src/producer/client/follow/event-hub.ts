@@ -1,5 +1,6 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { orLate } from '../../../shared/base/deadline.ts';
+import { jsonOr } from '../../../shared/base/json.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
 import { untilStopped } from '../stop-signal.ts';
@@ -113,9 +114,9 @@ export class EventHub {
     const channel = this.#channels.get(name);
     if (!channel) return;
     channel.idle.refresh();
-    const events = parseMessage(message);
+    const events = jsonOr(message);
     for (const listener of channel.listeners) {
-      if (events) listener.onEvents(events);
+      if (Array.isArray(events)) listener.onEvents(events as RunEvent[]);
       else listener.onSilence();
     }
   }
@@ -132,15 +133,6 @@ export class EventHub {
   #silence(channel: Channel): void {
     channel.idle.refresh();
     for (const listener of channel.listeners) listener.onSilence();
-  }
-}
-
-function parseMessage(message: string): RunEvent[] | undefined {
-  try {
-    const events: unknown = JSON.parse(message);
-    return Array.isArray(events) ? (events as RunEvent[]) : undefined;
-  } catch {
-    return undefined;
   }
 }
 
