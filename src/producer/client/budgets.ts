@@ -140,20 +140,16 @@ function microcentsOf(dollars: number | undefined, exact: number | undefined, fi
 /** Throws `validation`, `invalid_id`, `run_not_found`, or `not_found` for another tenant. */
 function checkName(scope: unknown, id: unknown, { tenant }: TenantClient): AccountName {
   const checked = parseAs(budgetScope, scope, 'the scope is not valid');
-  return { scope: checked, id: checkId(checked, id, tenant) };
-}
-
-function checkId(scope: BudgetScope, id: unknown, tenant: string): string {
-  switch (scope) {
+  switch (checked) {
     case 'run':
-      return checkRunId(id);
+      return { scope: checked, id: checkRunId(id) };
     case 'batch':
-      return parseAs(publicId, id, 'the batch id is not valid', 'invalid_id');
+      return { scope: checked, id: parseAs(publicId, id, 'the batch id is not valid', 'invalid_id') };
     case 'tenant':
       if (id !== tenant) throw new RunError('not_found', 'there is no such tenant; you can only see your own');
-      return tenant;
+      return { scope: checked, id: tenant };
     default:
-      return assertNever(scope);
+      return assertNever(checked);
   }
 }
 

@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { ApiKey, Scope } from '../../shared/contract/config.ts';
@@ -59,13 +60,7 @@ export function authorize(header: string | undefined, scope: Scope, apiKeys: rea
  * too: by a cross-site POST, which carries a foreign `Origin`, or by a DNS name of its own that is made to point here,
  * which shows as a foreign `Host`. Both are refused with `forbidden`.
  */
-function refuseForeignPages({
-  host,
-  origin,
-}: {
-  readonly host?: string | undefined;
-  readonly origin?: string | undefined;
-}): void {
+function refuseForeignPages({ host, origin }: IncomingHttpHeaders): void {
   const advice = 'without API keys only pages and clients of this machine are served';
   if (!isLoopbackUrl(`http://${host}`))
     throw new RunError('forbidden', `the Host header names another machine; ${advice}`);

@@ -54,7 +54,7 @@ const fastifyErrors: Readonly<Record<string, readonly [ErrorCode, string]>> = {
 };
 
 function knownError(thrown: unknown): RunError {
-  if (hasZodFastifySchemaValidationErrors(thrown)) return invalidRequest(thrown);
+  if (hasZodFastifySchemaValidationErrors(thrown)) return invalidRequest(thrown.validation);
   if (!isFastifyError(thrown)) return asRunError(thrown);
   const isRefusal = thrown.statusCode !== undefined && thrown.statusCode < 500;
   const [code, message] = fastifyErrors[thrown.code] ?? [isRefusal ? 'validation' : 'internal', thrown.message];
@@ -67,11 +67,7 @@ function isFastifyError(thrown: unknown): thrown is FastifyError {
   );
 }
 
-function invalidRequest({
-  validation,
-}: {
-  readonly validation: readonly { instancePath: string; message?: string }[];
-}): RunError {
+function invalidRequest(validation: readonly { instancePath: string; message?: string }[]): RunError {
   const details = validation.map(({ instancePath, message = 'is not valid' }) => ({
     path: instancePath.slice(1).replaceAll('/', '.'),
     message,

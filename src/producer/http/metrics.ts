@@ -31,12 +31,11 @@ export interface HandledRequest {
 /** The producer's metrics. No label has a run id, a tenant or any other text of a caller. */
 export class ProducerMetrics {
   readonly #registry = new Registry();
-  readonly #requests = new Counter({
-    name: 'millrace_http_requests_total',
-    help: 'HTTP requests answered.',
-    labelNames: ['route', 'method', 'status'],
-    registers: [this.#registry],
-  });
+  readonly #requests = this.#counter('millrace_http_requests_total', 'HTTP requests answered.', [
+    'route',
+    'method',
+    'status',
+  ]);
   readonly #requestSeconds = new Histogram({
     name: 'millrace_http_request_seconds',
     help: 'Time to answer an HTTP request, without those that wait for a run.',
@@ -44,43 +43,31 @@ export class ProducerMetrics {
     buckets: seconds,
     registers: [this.#registry],
   });
-  readonly #enqueued = new Counter({
-    name: 'millrace_runs_enqueued_total',
-    help: 'Requests for runs over HTTP: accepted, attached to a known execution id, or refused.',
-    labelNames: ['outcome'],
-    registers: [this.#registry],
-  });
-  readonly #ended = new Counter({
-    name: 'millrace_runs_total',
-    help: 'Runs that ended here because no worker had them: cancelled while they waited. Workers count all others.',
-    labelNames: ['agent', 'kind', 'status'],
-    registers: [this.#registry],
-  });
+  readonly #enqueued = this.#counter(
+    'millrace_runs_enqueued_total',
+    'Requests for runs over HTTP: accepted, attached to a known execution id, or refused.',
+    ['outcome'],
+  );
+  readonly #ended = this.#counter(
+    'millrace_runs_total',
+    'Runs that ended here because no worker had them: cancelled while they waited. Workers count all others.',
+    ['agent', 'kind', 'status'],
+  );
   /** Agents by the names that requests were accepted for; more than these are counted as one. */
   readonly #agents = new Set<string>();
   /** Event streams that are open now. */
-  readonly subscribers = new Gauge({
-    name: 'millrace_event_streams',
-    help: 'Event streams that are open.',
-    registers: [this.#registry],
-  });
-  readonly #redisUp = new Gauge({
-    name: 'millrace_redis_up',
-    help: '1 when Redis answered this scrape in time.',
-    registers: [this.#registry],
-  });
-  readonly #queueJobs = new Gauge({
-    name: 'millrace_queue_jobs',
-    help: 'Jobs by queue and state. Every producer reports the same: aggregate with max.',
-    labelNames: ['queue', 'state'],
-    registers: [this.#registry],
-  });
-  readonly #queueWorkers = new Gauge({
-    name: 'millrace_queue_workers',
-    help: 'Live workers that serve a queue. Every producer reports the same: aggregate with max.',
-    labelNames: ['queue'],
-    registers: [this.#registry],
-  });
+  readonly subscribers = this.#gauge('millrace_event_streams', 'Event streams that are open.');
+  readonly #redisUp = this.#gauge('millrace_redis_up', '1 when Redis answered this scrape in time.');
+  readonly #queueJobs = this.#gauge(
+    'millrace_queue_jobs',
+    'Jobs by queue and state. Every producer reports the same: aggregate with max.',
+    ['queue', 'state'],
+  );
+  readonly #queueWorkers = this.#gauge(
+    'millrace_queue_workers',
+    'Live workers that serve a queue. Every producer reports the same: aggregate with max.',
+    ['queue'],
+  );
   readonly #depths: () => Promise<Depths | undefined>;
 
   constructor(readDepths: () => Promise<Depths>) {
@@ -120,6 +107,14 @@ export class ProducerMetrics {
   async scrape(): Promise<{ contentType: string; body: string }> {
     await this.#fillQueues();
     return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: L[]): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #gauge<L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> {
+    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
   }
 
   async #fillQueues(): Promise<void> {

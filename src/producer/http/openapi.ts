@@ -1,7 +1,9 @@
 import swagger from '@fastify/swagger';
+import type { FastifySchema } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { agentView } from '../../shared/contract/agent/agent.ts';
+import type { Scope } from '../../shared/contract/config.ts';
 import { decisionRequest } from '../../shared/contract/control.ts';
 import { errorInfo } from '../../shared/base/errors.ts';
 import { eventSchema } from '../../shared/contract/event.ts';
@@ -76,6 +78,11 @@ const info = {
   description:
     'LLM agents as durable jobs. Every error has the body of the schema `Error`; `retryable` says whether the same request may succeed later. While Redis is away every route answers 503 within 5 seconds.',
 };
+
+/** What a route is registered with: the scope that its key needs, and its documentation. */
+export function route<S extends FastifySchema>(access: Scope, schema: S) {
+  return { schema, config: { access } };
+}
 
 /** Collects the routes that are registered after it into an OpenAPI document. */
 export async function describeRoutes(app: App): Promise<void> {

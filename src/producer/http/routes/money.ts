@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
 import { budgetSettings, topUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
-import { errors, topUpKey } from '../openapi.ts';
+import { errors, route, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { costReport } from '../../client/costs.ts';
 
@@ -12,24 +12,24 @@ const accountParams = z.object({
 });
 const answers = { 200: budgetView, ...errors };
 
-const getSchema = {
+const getRoute = route('read', {
   summary: 'Read a budget',
   description:
     'Cap, what is spent, what is reserved for calls under way, and how many runs wait for more. An account that nothing was spent from yet has zeros. Amounts are microcents (1e-8 USD).',
   params: accountParams,
   response: answers,
-};
+});
 
-const setSchema = {
+const setRoute = route('approve', {
   summary: 'Set the budget of a batch',
   description:
     'All runs that name this batch share it, also those that are under way. Setting it again replaces the cap; top-ups stay. Runs that wait for money go on by themselves when the new cap lets them.',
   params: z.object({ id: z.string().describe('Batch id') }),
   body: budgetSettings,
   response: answers,
-};
+});
 
-const topUpSchema = {
+const topUpRoute = route('approve', {
   summary: 'Add money to a budget',
   description:
     'Raises the cap, that of a tenant for its present window. Runs that wait for this money go on by themselves within seconds. An account without a cap answers 400. The money of a tenant needs the scope `admin` as well.',
@@ -37,9 +37,9 @@ const topUpSchema = {
   headers: topUpKey,
   body: topUpRequest,
   response: answers,
-};
+});
 
-const costsSchema = {
+const costsRoute = route('read', {
   summary: 'Read costs',
   description:
     'What the model calls of the own tenant cost, by day (UTC), agent and model, from counters that outlive the runs. Amounts are microcents (1e-8 USD).',
@@ -54,31 +54,27 @@ const costsSchema = {
       ),
   }),
   response: { 200: costReport, ...errors },
-};
+});
 
 export function moneyRoutes(app: App): void {
   app.get(
     '/v1/budgets/:scope/:id',
-    { schema: getSchema, config: { access: 'read' } },
+    getRoute,
     async ({ mill, params }) => await mill.budgets.get(params.scope, params.id),
   );
   app.put(
     '/v1/budgets/batch/:id',
-    { schema: setSchema, config: { access: 'approve' } },
+    setRoute,
     async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body),
   );
-  app.post(
-    '/v1/budgets/:scope/:id/top-ups',
-    { schema: topUpSchema, config: { access: 'approve' } },
-    async ({ mill, params, headers, body }) => {
-      const idempotencyKey = headers['idempotency-key'];
-      const options = idempotencyKey === undefined ? {} : { idempotencyKey };
-      return await mill.budgets.topUp(params.scope, params.id, body, options);
-    },
-  );
+  app.post('/v1/budgets/:scope/:id/top-ups', topUpRoute, async ({ mill, params, headers, body }) => {
+    const idempotencyKey = headers['idempotency-key'];
+    const options = idempotencyKey === undefined ? {} : { idempotencyKey };
+    return await mill.budgets.topUp(params.scope, params.id, body, options);
+  });
   app.get(
     '/v1/costs',
-    { schema: costsSchema, config: { access: 'read' } },
+    costsRoute,
     async ({ mill, query: { from, to, by } }) =>
       await mill.costs(
         defined({ from, to, by: by === undefined ? undefined : (by.split(',').map((name) => name.trim()) as never) }),

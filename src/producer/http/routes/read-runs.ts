@@ -1,22 +1,22 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
-import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, route, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import { maxNotesRead } from '../../../shared/contract/artifacts.ts';
 import { progressEntry } from '../../client/artifacts.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
-const getRunSchema = {
+const getRunRoute = route('read', {
   summary: 'Read a run',
   description:
     'Status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for.',
   params: runIdParam,
   response: { 200: runView, ...errors },
-};
+});
 
-const listRunsSchema = {
+const listRunsRoute = route('read', {
   summary: 'List runs, newest first',
   description:
     'A page may have fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
@@ -32,7 +32,7 @@ const listRunsSchema = {
     200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
     ...errors,
   },
-};
+});
 
 const maxWaitS = 60;
 
@@ -51,7 +51,7 @@ const runResultSchema = {
   response: { 200: runOutcomeView, 202: runOutcomeView, ...errors },
 };
 
-const runProgressSchema = {
+const runProgressRoute = route('read', {
   summary: 'Read the progress notes of a run',
   description:
     'What agents wrote down with `progress_write`, by number and then by role. Notes outlive their run: see `PROGRESS_RETENTION_DAYS`. `text` is missing where the producer cannot read it.',
@@ -62,24 +62,20 @@ const runProgressSchema = {
     maxArtifacts: z.coerce.number().optional().describe(`1 to ${maxNotesRead}, which is the default.`),
   }),
   response: { 200: z.object({ notes: z.array(progressEntry) }), ...errors },
-};
+});
 
-const mediaSchema = {
+const mediaRoute = route('read', {
   summary: 'Read a generated file',
   description:
     'The bytes behind a handle `media://sha256-…` of a result, with their content type. Kept as long as results are.',
   produces: ['application/octet-stream'],
   params: z.object({ sha256: mediaSha256.describe('The digits of the handle.') }),
   response: { ...errors },
-};
+});
 
 export function readRunRoutes(app: App, { openAnswers }: Services): void {
-  app.get(
-    '/v1/runs/:id',
-    { schema: getRunSchema, config: { access: 'read' } },
-    async ({ mill, params }) => await mill.get(params.id),
-  );
-  app.get('/v1/runs', { schema: listRunsSchema, config: { access: 'read' } }, async ({ mill, query }) => {
+  app.get('/v1/runs/:id', getRunRoute, async ({ mill, params }) => await mill.get(params.id));
+  app.get('/v1/runs', listRunsRoute, async ({ mill, query }) => {
     const { runs, cursor } = await mill.list(query);
     return { runs: [...runs], cursor };
   });
@@ -99,13 +95,13 @@ export function readRunRoutes(app: App, { openAnswers }: Services): void {
   );
   app.get(
     '/v1/runs/:id/progress',
-    { schema: runProgressSchema, config: { access: 'read' } },
+    runProgressRoute,
     async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
       notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
     }),
   );
   // No browser shows what a provider made as a page of ours.
-  app.get('/v1/media/:sha256', { schema: mediaSchema, config: { access: 'read' } }, async ({ mill, params }, reply) => {
+  app.get('/v1/media/:sha256', mediaRoute, async ({ mill, params }, reply) => {
     const { mediaType, bytes } = await mill.media(handleOf(params.sha256));
     void reply.headers({ 'content-security-policy': "default-src 'none'; sandbox", 'content-disposition': 'inline' });
     return await reply.type(mediaType).send(bytes as never);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { App, Services } from '../app.ts';
 import { consoleHtml, consolePolicy } from '../console.ts';
 import { agentView } from '../../../shared/contract/agent/agent.ts';
-import { errors } from '../openapi.ts';
+import { errors, route } from '../openapi.ts';
 import { readinessAnswer } from '../readiness.ts';
 
 const readinessBody = readinessAnswer
@@ -21,11 +21,11 @@ const readySchema = {
 
 const scrapeSchema = { summary: 'Metrics for Prometheus', produces: ['text/plain'] };
 
-const agentsSchema = {
+const agentsRoute = route('read', {
   summary: 'List agents',
   description: 'The agents that workers and producers have loaded.',
   response: { 200: z.object({ agents: z.array(agentView) }), ...errors },
-};
+});
 
 export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Services): void {
   const config = { access: 'open' } as const;
@@ -45,7 +45,7 @@ export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Ser
     void reply.headers({ 'content-security-policy': consolePolicy, 'referrer-policy': 'no-referrer' });
     return await reply.type('text/html; charset=utf-8').send(consoleHtml);
   });
-  app.get('/v1/agents', { schema: agentsSchema, config: { access: 'read' } }, async ({ mill }) => ({
+  app.get('/v1/agents', agentsRoute, async ({ mill }) => ({
     agents: [...(await mill.agents())],
   }));
 }

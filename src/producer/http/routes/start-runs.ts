@@ -2,7 +2,7 @@ import { RunError, errorInfo, type ErrorInfo } from '../../../shared/base/errors
 import { runRequest, type RunRequestInput, maxBulk } from '../../../shared/contract/run.ts';
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
-import { acceptedRun, errors } from '../openapi.ts';
+import { acceptedRun, errors, route } from '../openapi.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
@@ -13,30 +13,26 @@ import { ArrayScanner, LineScanner, maxItemBytes, type Span } from '../bulk-item
 import { errorAnswer } from '../error-answer.ts';
 import { checkEncoding, jsonParser, bodyChunks, BodyBytes } from '../read-body.ts';
 
-const enqueueSchema = {
+const enqueueRoute = route('write', {
   summary: 'Start a run',
   description:
     'The same execution id with the same body answers with the same run for at least 24 hours, also after it has ended; with another body it answers 409 `idempotency_conflict`. After a 503 it is unknown whether the run exists: repeat with the same execution id.',
   headers: z.object({ 'idempotency-key': z.string().optional().describe('The same as `executionId` in the body.') }),
   body: runRequest,
   response: { 202: acceptedRun, ...errors },
-};
+});
 
 export function startRunRoute(app: App, { metrics }: Services): void {
-  app.post(
-    '/v1/runs',
-    { schema: enqueueSchema, config: { access: 'write' } },
-    async ({ mill, body, headers }, reply) => {
-      const run = await metrics.asking(
-        async () => await mill.enqueue(withExecutionId(body, headers['idempotency-key']) as RunRequestInput),
-      );
-      const { runId, status = 'queued', attached, warnings } = run;
-      return await reply
-        .code(202)
-        .header('location', `/v1/runs/${runId}`)
-        .send({ runId, status, attached, warnings: warnings.length > 0 ? warnings : undefined });
-    },
-  );
+  app.post('/v1/runs', enqueueRoute, async ({ mill, body, headers }, reply) => {
+    const run = await metrics.asking(
+      async () => await mill.enqueue(withExecutionId(body, headers['idempotency-key']) as RunRequestInput),
+    );
+    const { runId, status = 'queued', attached, warnings } = run;
+    return await reply
+      .code(202)
+      .header('location', `/v1/runs/${runId}`)
+      .send({ runId, status, attached, warnings: warnings.length > 0 ? warnings : undefined });
+  });
 }
 
 function withExecutionId(body: unknown, key: string | undefined): unknown {
@@ -54,7 +50,7 @@ const mebibyte = 1024 * 1024;
 const groupBytes = 256 * 1024;
 const groupItems = 1_000;
 
-const bulkSchema = {
+const bulkRoute = route('write', {
   summary: 'Start many runs',
   description: `A JSON array, or NDJSON with one request a line (\`application/x-ndjson\`); at most ${maxBulk} runs and ${maxBodyBytes / mebibyte} MiB, each run at most ${maxItemBytes / mebibyte} MiB. Answers one entry per request, in order; a refused request does not hinder the others. Nothing is started before the whole body has arrived. A client that goes away ends it: what was not started by then is not. While other large requests are read this one waits, and answers 503 \`overloaded\` with \`Retry-After\` after a minute.`,
   consumes: ['application/json', 'application/x-ndjson'],
@@ -63,15 +59,15 @@ const bulkSchema = {
     200: z.array(z.union([acceptedRun, z.object({ error: errorInfo })])),
     ...errors,
   },
-};
+});
 
 export function startManyRoute(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
   // The bytes are read by the handler, which knows when they are needed no longer.
-  for (const type of bulkSchema.consumes)
+  for (const type of bulkRoute.schema.consumes)
     app.addContentTypeParser(type, async (_: unknown, payload: Readable) => payload);
-  app.post('/v1/runs/bulk', { schema: bulkSchema, config: { access: 'write' } }, async (request, reply) => {
+  app.post('/v1/runs/bulk', bulkRoute, async (request, reply) => {
     const infoOf = (error: unknown) => errorAnswer(error, request.id, redactor).body.error;
     const itemOf = (json: Buffer): Item => {
       try {

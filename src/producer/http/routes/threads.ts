@@ -3,12 +3,12 @@ import { publicId } from '../../../shared/base/ids.ts';
 import { threadView, threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { threadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
-import { errors, threadIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, route, threadIdParam, wholeNumberParam } from '../openapi.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread.ts';
 import { Readable } from 'node:stream';
 
-const listSchema = {
+const listRoute = route('read', {
   summary: 'List threads, last changed first',
   description:
     'A page may have fewer threads than `limit`, even none, and still have a `cursor`; no cursor means the end.',
@@ -18,32 +18,32 @@ const listSchema = {
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
   response: { 200: z.object({ threads: z.array(threadView), cursor: z.string().optional() }), ...errors },
-};
+});
 
-const getSchema = {
+const getRoute = route('read', {
   summary: 'Read a thread',
   description: 'Which run has its lock, how many runs wait, and whether the lock owner is suspended.',
   params: threadIdParam,
   response: { 200: threadView, ...errors },
-};
+});
 
-const updateSchema = {
+const updateRoute = route('write', {
   summary: 'Change the title or the task of a thread',
   description: 'At any time, also while a run has the lock. `null` removes a field.',
   params: threadIdParam,
   body: threadChanges,
   response: { 200: threadView, ...errors },
-};
+});
 
-const deleteSchema = {
+const deleteRoute = route('write', {
   summary: 'Delete a thread',
   description:
     'With its whole log. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
   params: threadIdParam,
   response: { 200: z.object({ threadId: z.string(), deleted: z.literal(true) }), ...errors },
-};
+});
 
-const purgeSchema = {
+const purgeRoute = route('admin', {
   summary: 'Delete all threads of the tenant',
   description:
     'At most 500 with one request; send it again with the `cursor` of the answer until there is none. Threads in use, and those that change after the first request, are kept. Needs the scope `admin`.',
@@ -59,11 +59,11 @@ const purgeSchema = {
     }),
     ...errors,
   },
-};
+});
 
 const seq = wholeNumberParam(0, Number.MAX_SAFE_INTEGER);
 
-const threadMessagesSchema = {
+const threadMessagesRoute = route('read', {
   summary: 'Read the messages of a thread',
   description:
     'Items of the running run are marked `live`, have no `seq`, and come where the log ends. They are what would be kept if its turn ended now; of a turn that will be rolled back nothing is shown. Handoffs, results and summaries are no messages: they are in the export. `next` says that there are more messages: send it as `after`, or as `before` for `order=desc`.',
@@ -80,9 +80,9 @@ const threadMessagesSchema = {
     200: z.object({ messages: z.array(threadItem), next: z.int().optional() }),
     ...errors,
   },
-};
+});
 
-const threadEventsSchema = {
+const threadEventsRoute = route('read', {
   summary: 'Read the events of a thread',
   description:
     'What post-run jobs made. One JSON document a line, oldest first: `thread.title_generated`, `thread.embedding_done`, `postrun.failed`, each with its `sequenceNumber`. The newest 1,000 of a thread are kept. An answer with as many lines as `limit` may have more behind it: send the number of its last line as `after`.',
@@ -93,7 +93,7 @@ const threadEventsSchema = {
     limit: wholeNumberParam(1, maxThreadEvents).optional().describe('Default 100.'),
   }),
   response: { ...errors },
-};
+});
 
 const exportThreadSchema = {
   summary: 'Export a thread',
@@ -105,49 +105,33 @@ const exportThreadSchema = {
 };
 
 export function threadRoutes(app: App): void {
-  app.get('/v1/threads', { schema: listSchema, config: { access: 'read' } }, async ({ mill, query }) => {
+  app.get('/v1/threads', listRoute, async ({ mill, query }) => {
     const page = await mill.threads.list(query);
     return { ...page, threads: [...page.threads] };
   });
-  app.get(
-    '/v1/threads/:id',
-    { schema: getSchema, config: { access: 'read' } },
-    async ({ mill, params }) => await mill.threads.get(params.id),
-  );
+  app.get('/v1/threads/:id', getRoute, async ({ mill, params }) => await mill.threads.get(params.id));
   app.patch(
     '/v1/threads/:id',
-    { schema: updateSchema, config: { access: 'write' } },
+    updateRoute,
     async ({ mill, params, body }) => await mill.threads.update(params.id, body),
   );
-  app.delete('/v1/threads/:id', { schema: deleteSchema, config: { access: 'write' } }, async ({ mill, params }) => {
+  app.delete('/v1/threads/:id', deleteRoute, async ({ mill, params }) => {
     await mill.threads.delete(params.id);
     return { threadId: params.id, deleted: true as const };
   });
-  app.delete(
-    '/v1/threads',
-    { schema: purgeSchema, config: { access: 'admin' } },
-    async ({ mill, query: { cursor } }) => {
-      const purged = await mill.threads.purge(cursor === undefined ? {} : { cursor });
-      return { ...purged, kept: [...purged.kept] };
-    },
-  );
-  app.get(
-    '/v1/threads/:id/messages',
-    { schema: threadMessagesSchema, config: { access: 'read' } },
-    async ({ mill, params, query }) => {
-      const page = await mill.threads.messages(params.id, query);
-      return { ...page, messages: [...page.messages] };
-    },
-  );
-  app.get(
-    '/v1/threads/:id/events',
-    { schema: threadEventsSchema, config: { access: 'read' } },
-    async ({ mill, params, query }, reply) => {
-      const { events } = await mill.threads.events(params.id, query);
-      const lines = events.map((event) => `${jsonText(event)}\n`).join('');
-      return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
-    },
-  );
+  app.delete('/v1/threads', purgeRoute, async ({ mill, query: { cursor } }) => {
+    const purged = await mill.threads.purge(cursor === undefined ? {} : { cursor });
+    return { ...purged, kept: [...purged.kept] };
+  });
+  app.get('/v1/threads/:id/messages', threadMessagesRoute, async ({ mill, params, query }) => {
+    const page = await mill.threads.messages(params.id, query);
+    return { ...page, messages: [...page.messages] };
+  });
+  app.get('/v1/threads/:id/events', threadEventsRoute, async ({ mill, params, query }, reply) => {
+    const { events } = await mill.threads.events(params.id, query);
+    const lines = events.map((event) => `${jsonText(event)}\n`).join('');
+    return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
+  });
   // Errors that are known before the first line are JSON with their status.
   app.get(
     '/v1/threads/:id/export',
