@@ -5,7 +5,7 @@ import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json.ts';
+import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */
@@ -87,12 +87,8 @@ function isEmpty(line: TextLine): boolean {
 
 function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
   if (!('text' in line)) return bad(line.number, `is longer than ${maxLineBytes} bytes`);
-  let value: unknown;
-  try {
-    value = JSON.parse(line.text);
-  } catch {
-    return bad(line.number, 'is not JSON');
-  }
+  let value = jsonOr(line.text);
+  if (value === undefined) return bad(line.number, 'is not JSON');
   if (typeof value === 'string') value = { input: value };
   const openAi = openAiLine.safeParse(value);
   if (openAi.success) {
@@ -105,12 +101,7 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
   const request = { ...defaults, ...defined(fieldsOfRun) };
   const name = ownId ?? custom_id;
   if (request.agent === undefined) return bad(line.number, 'names no agent, and no agent was given for all', name);
-  return {
-    line: line.number,
-    id: name,
-    kind: 'request',
-    request: request as RunRequestInput,
-  };
+  return { line: line.number, id: name, kind: 'request', request: request as RunRequestInput };
 }
 
 function bad(line: number, problem: string, name?: string): BatchLine {

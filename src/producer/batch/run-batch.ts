@@ -162,10 +162,10 @@ class BatchRun {
     const { client, key, watcher, stop } = this.#work;
     for (const line of group) if (line.kind === 'bad') await this.#refuse(line, badLine(line.problem));
     const asked = group.filter((line) => line.kind === 'request');
-    const requests = asked.map((line) => ({
-      ...line.request,
+    const requests = asked.map(({ line, request }) => ({
+      ...request,
       batch: key,
-      executionId: executionIdFor(key, line.line),
+      executionId: executionIdFor(key, line),
     }));
     const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
     for (const [index, line] of asked.entries()) {
@@ -280,15 +280,7 @@ function headOf({ line, id }: { line: number; id?: string | undefined }, key: st
 
 function resultOf(run: OutstandingRun, outcome: RunOutcomeView, key: string): BatchResult {
   const { status, text, error, costMicrocents, usage } = outcome;
-  return {
-    ...headOf(run, key),
-    runId: run.runId,
-    status,
-    text,
-    error,
-    costMicrocents,
-    usage,
-  };
+  return { ...headOf(run, key), runId: run.runId, status, text, error, costMicrocents, usage };
 }
 
 function badLine(problem: string): ErrorInfo {

@@ -19,10 +19,6 @@ import { sha256Of } from '../../shared/contract/media.ts';
 export const progressEntry = progressNote.extend({ text: z.string().optional() });
 export type ProgressEntry = ProgressNote & { readonly text?: string };
 
-/**
- * Notes that agents left in a run, by number and then by role. They outlive the record of their run. Throws
- * `run_not_found`, `invalid_id`, `validation`.
- */
 export async function readProgress(
   id: string,
   query: ProgressQuery,
@@ -46,7 +42,6 @@ export interface MediaFile {
   readonly bytes: Buffer;
 }
 
-/** Throws `invalid_id` for what is no handle, and `not_found` for bytes that the tenant does not have, or no longer. */
 export async function readMedia(handle: string, { core, tenant }: TenantClient): Promise<MediaFile> {
   const sha256 = sha256Of(handle);
   if (sha256 === undefined) throw new RunError('invalid_id', 'a handle is media://sha256- and 64 hexadecimal digits');

@@ -9,10 +9,7 @@ import { parseAs } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import { parseAccountName } from './budgets.ts';
 
-/**
- * Asks a run and its children to stop. A run that waits for people ends at once, and its open calls are denied, unless the request
- * says `hold`: then it goes on waiting, and people may still decide. A run that waits for its children ends after them.
- */
+/** Asks a run and its children to stop. A run that waits for its children ends after them. */
 export async function cancelRun(id: string, input: Partial<CancelRequest>, client: TenantClient): Promise<RunView> {
   const runId = checkRunId(id);
   const request = parseAs(cancelRequest, safeInput(input), 'the cancel request is not valid');

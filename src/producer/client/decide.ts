@@ -32,10 +32,7 @@ export interface DecisionAnswer {
 
 const maxByChars = 200;
 
-/**
- * Decides about what a run waits for. All of it takes effect, or nothing; the run goes on as soon as one of its calls, or
- * the money, is decided. After a top-up the run stays suspended: a worker resumes it as soon as the money is enough.
- */
+/** After a top-up the run stays suspended: a worker resumes it as soon as the money is enough. */
 export async function decideRun(
   id: string,
   input: unknown,

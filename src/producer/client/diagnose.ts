@@ -11,15 +11,18 @@ import { reach, type Connected, type TenantClient } from './client-core.ts';
 export const durabilityLevels = ['none', 'process', 'host', 'replica'] as const;
 export type DurabilityLevel = (typeof durabilityLevels)[number];
 
+const workerInfo = z.object({
+  queues: z.array(z.string()).readonly().catch([]),
+  /** Runs at once, at most and now. */
+  concurrency: z.number().catch(0),
+  active: z.number().catch(0),
+  version: z.string().catch(''),
+});
+
 /** A worker by its last heartbeat. */
-export interface WorkerFacts {
+export interface WorkerFacts extends Readonly<z.infer<typeof workerInfo>> {
   readonly name: string;
   readonly heartbeatAgeMs: number;
-  readonly queues: readonly string[];
-  /** Runs at once, at most and now. */
-  readonly concurrency: number;
-  readonly active: number;
-  readonly version: string;
 }
 
 /** A run that is open, has not changed for 60 seconds and has no job that could continue it. */
@@ -65,13 +68,6 @@ export interface Diagnosis {
 const stuckAfterMs = 60_000;
 /** Open runs that are looked at: those that the fleet looks at next, so runs that wait for people come last. */
 const maxInspected = 1_000;
-
-const workerInfo = z.object({
-  queues: z.array(z.string()).catch([]),
-  concurrency: z.number().catch(0),
-  active: z.number().catch(0),
-  version: z.string().catch(''),
-});
 
 export async function diagnose(client: TenantClient): Promise<Diagnosis> {
   return await reach(client, async (at) => {

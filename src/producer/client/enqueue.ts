@@ -48,7 +48,11 @@ export class JobQueues {
 
   /** Counts one more job of a queue, or throws `queue_full`. */
   async takeQuota(name: string, maxLength: number): Promise<void> {
-    if (await this.quotas.take(`queue ${name}`, maxLength, () => this.#waiting(name))) return;
+    const queued = async () => {
+      const { waiting, delayed } = await this.depth(name);
+      return waiting + delayed;
+    };
+    if (await this.quotas.take(`queue ${name}`, maxLength, queued)) return;
     throw new RunError('queue_full', `queue ${name} is full`, { details: { limit: 'queue', retryAfterS } });
   }
 
@@ -95,10 +99,5 @@ export class JobQueues {
 
   async close(): Promise<void> {
     await this.#queues[Symbol.asyncDispose]();
-  }
-
-  async #waiting(name: string): Promise<number> {
-    const { waiting, delayed } = await this.depth(name);
-    return waiting + delayed;
   }
 }

@@ -170,11 +170,7 @@ function decision(
   budget: 'approve' | 'reject' | undefined,
   reason: string | undefined,
 ): DecisionInput {
-  return {
-    approvals: approvals.length > 0 ? [...approvals] : undefined,
-    budget,
-    reason,
-  };
+  return { approvals: approvals.length > 0 ? [...approvals] : undefined, budget, reason };
 }
 
 function listed(calls: string | readonly string[] | undefined): readonly string[] | undefined {

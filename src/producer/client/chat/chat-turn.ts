@@ -45,8 +45,8 @@ export class ChatTurn {
    * there, it is replayed from a new `session.run.started` on. Throws as `Millrace.events`; `replay_truncated` only while
    * the run goes on.
    */
-  events(options: ChatLinesOptions = {}): AsyncIterableIterator<ChatLine> {
-    return chatLines(this.#turn, options, this.#reads);
+  events({ after = 0, signal }: ChatLinesOptions = {}): AsyncIterableIterator<ChatLine> {
+    return stoppable([signal], (stop) => follow(this.#turn, after, this.#reads, stop));
   }
 
   /** The text of the answer, once there is one. Throws the error that the run ended with, and `cancelled`. */
@@ -97,14 +97,6 @@ export interface ChatLinesOptions {
  * `session.run.failed`. It begins with `session.run.started`; resumed, it goes on without one. Where it cannot go on,
  * because the events are gone or belong to another run, the stored result is replayed from `session.run.started` on.
  */
-function chatLines(
-  turn: OpenTurn,
-  { after = 0, signal }: ChatLinesOptions,
-  reads: TurnReads,
-): AsyncIterableIterator<ChatLine> {
-  return stoppable([signal], (stop) => follow(turn, after, reads, stop));
-}
-
 async function* follow(
   turn: OpenTurn,
   after: number,

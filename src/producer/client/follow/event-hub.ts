@@ -48,23 +48,11 @@ export class EventHub {
 
   /** Subscribes to the live channel of a run. In a Cluster it is a sharded one. */
   subscribeRun(channel: string, listener: Listener): Subscription {
-    return this.#subscribe(channel, listener, this.#cluster);
+    return this.subscribe(channel, listener, this.#cluster);
   }
 
-  /** Subscribes to a channel that all nodes carry. */
-  subscribe(channel: string, listener: Listener): Subscription {
-    return this.#subscribe(channel, listener, false);
-  }
-
-  /** Ends all subscriptions. A later subscription throws `queue_unavailable`. */
-  close(): void {
-    this.#closed = true;
-    for (const channel of this.#channels.values()) clearTimeout(channel.idle);
-    this.#channels.clear();
-    this.#connection?.disconnect();
-  }
-
-  #subscribe(name: string, listener: Listener, sharded: boolean): Subscription {
+  /** Subscribes to a channel, which all nodes carry unless it is a sharded one. */
+  subscribe(name: string, listener: Listener, sharded = false): Subscription {
     if (this.#closed) throw new RunError('queue_unavailable', 'this client is closed');
     const channel = this.#channels.get(name) ?? this.#openChannel(name, sharded);
     channel.listeners.add(listener);
@@ -75,6 +63,14 @@ export class EventHub {
         if (channel.listeners.size === 0 && this.#channels.get(name) === channel) this.#closeChannel(name, channel);
       },
     };
+  }
+
+  /** Ends all subscriptions. A later subscription throws `queue_unavailable`. */
+  close(): void {
+    this.#closed = true;
+    for (const channel of this.#channels.values()) clearTimeout(channel.idle);
+    this.#channels.clear();
+    this.#connection?.disconnect();
   }
 
   #openChannel(name: string, sharded: boolean): Channel {
