@@ -16,11 +16,6 @@ const breakerValue = { closed: 0, half_open: 1, open: 2 };
 
 /** Registers the gauges. Each reads its value when the worker is scraped. */
 export function registerGauges(registry: Registry, sources: GaugeSources, labels: Labels): void {
-  registerProcess(registry, sources);
-  registerBreakers(registry, sources, labels);
-}
-
-function registerProcess(registry: Registry, sources: GaugeSources): void {
   const registers = [registry];
   const active: Gauge = new Gauge({
     name: 'millrace_runs_active',
@@ -41,10 +36,10 @@ function registerProcess(registry: Registry, sources: GaugeSources): void {
     registers,
     collect: async () => redisUp.set((await sources.redisUp()) ? 1 : 0),
   });
+  registerBreakers(registers, sources, labels);
 }
 
-function registerBreakers(registry: Registry, sources: GaugeSources, labels: Labels): void {
-  const registers = [registry];
+function registerBreakers(registers: Registry[], sources: GaugeSources, labels: Labels): void {
   const breaker: Gauge<'provider' | 'model'> = new Gauge({
     name: 'millrace_breaker_state',
     help: 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.',

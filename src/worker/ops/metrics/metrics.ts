@@ -2,10 +2,10 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import { postRunKind, type PostRunKind } from '../../../shared/contract/queues.ts';
 import { registerGauges, type GaugeSources } from './gauges.ts';
-import { Labels, type KnownLabels, Series } from './series.ts';
-import { ModelMetrics } from './model-metrics.ts';
-import { RunMetrics, type ObservedRun } from './run-metrics.ts';
-import { ToolMetrics } from './tool-metrics.ts';
+import { Labels, type KnownLabels, seriesOf } from './series.ts';
+import { modelMetrics } from './model-metrics.ts';
+import { runMetrics, type ObservedRun } from './run-metrics.ts';
+import { toolMetrics } from './tool-metrics.ts';
 
 /** What the gauges are read from, and the label values that the worker knows before anything happens. */
 export interface MetricSources extends GaugeSources {
@@ -22,18 +22,18 @@ export class WorkerMetrics {
   readonly requeued;
   readonly unreachable;
   readonly #postrunFailed;
-  readonly runs: RunMetrics;
-  readonly models: ModelMetrics;
-  readonly #tools: ToolMetrics;
+  readonly runs;
+  readonly models;
+  readonly #tools;
 
   constructor(sources: MetricSources) {
     const labels = new Labels(sources.known);
-    const series = new Series(this.registry);
+    const series = seriesOf(this.registry);
     collectDefaultMetrics({ register: this.registry });
     registerGauges(this.registry, sources, labels);
-    this.runs = new RunMetrics(series, labels);
-    this.models = new ModelMetrics(series, labels);
-    this.#tools = new ToolMetrics(series, labels);
+    this.runs = runMetrics(series, labels);
+    this.models = modelMetrics(series, labels);
+    this.#tools = toolMetrics(series, labels);
     this.requeued = series.counter(
       'millrace_runs_requeued_total',
       'Runs without a job that the reconciler requeued. Should stay 0.',
@@ -45,7 +45,7 @@ export class WorkerMetrics {
     this.#postrunFailed = series.counter(
       'millrace_postrun_jobs_failed_total',
       'Titles and embeddings that could not be made after an answer.',
-      ['kind'],
+      'kind',
     );
     for (const kind of postRunKind.options) this.#postrunFailed.inc({ kind }, 0);
   }

@@ -6,20 +6,17 @@ export const callSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 /** Buckets for runs, in seconds. Runs wait for people and for each other: up to a week. */
 export const runSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800];
 
-export class Series {
-  readonly #registers: Registry[];
+export type Series = ReturnType<typeof seriesOf>;
 
-  constructor(registry: Registry) {
-    this.#registers = [registry];
-  }
-
-  counter<T extends string = never>(name: string, help: string, labelNames: T[] = []): Counter<T> {
-    return new Counter({ name, help, labelNames, registers: this.#registers });
-  }
-
-  histogram<T extends string>(name: string, help: string, labelNames: T[], buckets: number[]): Histogram<T> {
-    return new Histogram({ name, help, labelNames, buckets, registers: this.#registers });
-  }
+/** Makes the counters and histograms of a registry. */
+export function seriesOf(registry: Registry) {
+  const registers = [registry];
+  return {
+    counter: <T extends string = never>(name: string, help: string, ...labelNames: T[]) =>
+      new Counter<T>({ name, help, labelNames, registers }),
+    histogram: <T extends string>(name: string, help: string, buckets: number[], ...labelNames: T[]) =>
+      new Histogram<T>({ name, help, labelNames, buckets, registers }),
+  };
 }
 
 /** Servers may offer any number of tools: so many names beyond the configured ones become labels. */
