@@ -1,57 +1,11 @@
 import { defined } from '../../shared/base/collections.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
-import {
-  modelHint,
-  sanitization,
-  toolEffect,
-  truncationStrategy,
-  trustClass,
-} from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { sensitivity as sensitivityLabel } from '../../shared/contract/message.ts';
 import { ToolError } from './tool-error.ts';
-import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample } from './tool.ts';
+import { toolSettings, type CheckedArgs, type Tool, type ToolDefinition, type ToolExample } from './tool.ts';
 
 const brand = Symbol.for('millrace.tool');
-
-const maxDescriptionChars = 4_000;
-const maxTimeoutMs = 86_400_000;
-
-const isFunction = (value: unknown) => typeof value === 'function';
-
-/** What `defineTool` takes, with its defaults. Unknown fields are errors: a misspelt `timeoutMs` must not pass unseen. */
-const settings = z.strictObject({
-  name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
-  description: z.string().trim().min(1, 'must not be empty').max(maxDescriptionChars),
-  effect: toolEffect.default('once'),
-  onUnknown: z.enum(['report', 'suspend', 'fail']).default('report'),
-  executionMode: z.enum(['parallel', 'sequential']).default('parallel'),
-  sensitivity: sensitivityLabel.default('public'),
-  preferredModel: modelHint.optional(),
-  timeoutMs: z.int().min(1).max(maxTimeoutMs).default(60_000),
-  maxResultTokens: z.int().min(0).default(16_384),
-  truncationStrategy: truncationStrategy.default('middle'),
-  needsApproval: z.union([z.boolean(), z.custom(isFunction)], 'must be true, false or a function').default(false),
-  deferLoading: z.boolean().optional(),
-  defer_loading: z.boolean().optional(),
-  outputSchema: z.custom((value) => value instanceof z.ZodType, 'must be a zod schema').optional(),
-  examples: z
-    .array(z.strictObject({ args: z.record(z.string(), z.unknown()), note: z.string().max(500).optional() }))
-    .max(5)
-    .default([]),
-  secretsAllowed: z.array(z.string().min(1)).max(64).default([]),
-  inboundSanitization: sanitization.optional(),
-  trust: trustClass.default('user-defined'),
-  sideEffectClass: z.string().min(1).max(64).optional(),
-  sandboxPolicy: z.string().min(1).max(64).optional(),
-  memoryGuardTier: z.string().min(1).max(64).optional(),
-  facts: z.custom(isFunction, 'must be a function').optional(),
-  summarize: z.custom(isFunction, 'must be a function').optional(),
-  inputSchema: z.unknown(),
-  execute: z.custom(isFunction, 'must be a function'),
-  reconcile: z.custom(isFunction, 'must be a function').optional(),
-});
 
 /**
  * Declares a tool. Checks everything at once and throws `validation` whose message and details list every problem;
@@ -68,7 +22,7 @@ const settings = z.strictObject({
  * })
  */
 export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<Input>): Tool {
-  const parsed = settings.safeParse(definition);
+  const parsed = toolSettings.safeParse(definition);
   const problems = problemsOf(parsed.error, 'tool');
   const parameters = parametersOf(definition.inputSchema, problems);
   const reconciles = definition.reconcile !== undefined;
@@ -102,10 +56,16 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     parameters,
     deferLoading: deferLoading ?? deferred ?? false,
     sideEffectClass: plain.sideEffectClass ?? sideEffectOf[plain.effect],
-    needsApproval: needsApproval as boolean | ApprovalPredicate<unknown>,
+    needsApproval: needsApproval as Tool['needsApproval'],
     check: (args) => checkWith(definition.inputSchema, args),
-    ...defined({ preferredModel, inboundSanitization, sandboxPolicy, reconcile }),
-    ...defined({ facts: facts as Tool['facts'], summarize: summarize as Tool['summarize'] }),
+    ...defined({
+      preferredModel,
+      inboundSanitization,
+      sandboxPolicy,
+      reconcile,
+      summarize,
+      facts: facts as Tool['facts'],
+    }),
     execute: (args, context) => {
       const value = definition.execute(args as z.output<Input>, context);
       return definition.outputSchema ? checkedOutput(definition.outputSchema, value) : value;

@@ -1,18 +1,21 @@
-import type { z } from 'zod';
-import type {
-  ModelHint,
-  Sanitization,
-  ToolEffect,
-  ToolOptions,
-  TruncationStrategy,
-  TrustClass,
+import { z } from 'zod';
+import {
+  modelHint,
+  sanitization,
+  toolEffect,
+  truncationStrategy,
+  trustClass,
+  type ModelHint,
+  type Sanitization,
+  type ToolEffect,
+  type ToolOptions,
 } from '../../shared/contract/agent/agent.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { ToolFacts } from '../guards/hard-rules.ts';
 import type { ArtifactInfo } from '../../shared/state/results/artifacts.ts';
 import type { Log } from '../../shared/base/log.ts';
-import type { Message, Sensitivity } from '../../shared/contract/message.ts';
+import { sensitivity as sensitivityLabel, type Message } from '../../shared/contract/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {
@@ -80,13 +83,6 @@ export type Reconciliation =
   | { readonly outcome: 'not_done' }
   | { readonly outcome: 'unknown' };
 
-/** A worked example of a call, for the model. */
-export interface ToolExample {
-  readonly args: Record<string, unknown>;
-  /** When such a call is right, or what it answers. */
-  readonly note?: string | undefined;
-}
-
 /** What made a text that another tool reads back. */
 export type ResultOrigin = Omit<ArtifactInfo, 'totalBytes'>;
 
@@ -117,63 +113,92 @@ export type ApprovalPredicate<Args> = (
   call: { readonly runId: string; readonly tenant: string },
 ) => boolean | Promise<boolean>;
 
-/** A tool as its author writes it. Times in milliseconds. */
-export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
+const isFunction = (value: unknown) => typeof value === 'function';
+
+const toolExample = z.strictObject({
+  args: z.record(z.string(), z.unknown()),
+  /** When such a call is right, or what it answers. */
+  note: z.string().max(500).optional(),
+});
+/** A worked example of a call, for the model. */
+export type ToolExample = Readonly<z.infer<typeof toolExample>>;
+
+/** What a tool has from its definition as it is, with its defaults. Times in milliseconds. */
+const plainSettings = z.strictObject({
   /** 1 to 64 of A-Z a-z 0-9 _ - */
-  readonly name: string;
-  readonly description: string;
-  readonly inputSchema: Input;
+  name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
+  description: z.string().trim().min(1, 'must not be empty').max(4_000),
   /**
    * `read`: no side effects. `idempotent`: may be repeated with the same key. `once` (default): a call whose outcome is
    * unknown after a crash is never repeated by us.
    */
-  readonly effect?: ToolEffect;
-  execute(args: z.output<Input>, context: ToolContext): unknown;
-  /** For `once`: asks the outside whether the call with this key took effect. */
-  reconcile?(key: string, args: z.output<Input>, signal: AbortSignal): Promise<Reconciliation>;
+  effect: toolEffect.default('once'),
   /** For `once` without an answer from `reconcile`: report it to the model (default), suspend the run, or fail it. */
-  readonly onUnknown?: 'report' | 'suspend' | 'fail';
-  /** The run waits, without a worker, until a person has granted or denied the call. */
-  readonly needsApproval?: boolean | ApprovalPredicate<z.output<Input>>;
+  onUnknown: z.enum(['report', 'suspend', 'fail']).default('report'),
   /** `sequential` never overlaps any other call of its step. Default `parallel`. */
-  readonly executionMode?: 'parallel' | 'sequential';
-  /** The model does not see it until it has found it with `tool_search`. */
-  readonly deferLoading?: boolean;
-  /** The same, as other systems write it. */
-  readonly defer_loading?: boolean;
-  /** Checks what `execute` answers: anything else is an `invalid_output` error. */
-  readonly outputSchema?: z.ZodType;
-  /** At most 5, checked against the schema, sent to the model with the description. */
-  readonly examples?: readonly ToolExample[];
+  executionMode: z.enum(['parallel', 'sequential']).default('parallel'),
   /**
    * How far its results may travel. `internal` and `secret` ones are withheld from model providers that do not accept
    * them; `secret` ones are never kept outside the journal. Default `public`.
    */
-  readonly sensitivity?: Sensitivity;
+  sensitivity: sensitivityLabel.default('public'),
+  /** Default 60,000. */
+  timeoutMs: z.int().min(1).max(86_400_000).default(60_000),
+  /** Upper bound of the result text in tokens of four bytes. Default 16,384; never more than 50 KB, which is all that 0 sets. */
+  maxResultTokens: z.int().min(0).default(16_384),
+  /** What becomes of a result beyond that bound. Default `middle`: its beginning and its end are kept. */
+  truncationStrategy: truncationStrategy.default('middle'),
+  /** At most 5, checked against the schema, sent to the model with the description. */
+  examples: z.array(toolExample).max(5).readonly().default([]),
   /** Names of tool secrets that `context.secrets.get` answers. Default none. */
-  readonly secretsAllowed?: readonly string[];
-  /** In place of what its trust class asks for: for tools that return text which others wrote. */
-  readonly inboundSanitization?: Sanitization;
+  secretsAllowed: z.array(z.string().min(1)).max(64).readonly().default([]),
   /** Where its results come from. Default `user-defined`. */
-  readonly trust?: TrustClass;
+  trust: trustClass.default('user-defined'),
+});
+
+/** What `defineTool` takes, with its defaults. Unknown fields are errors: a misspelt `timeoutMs` must not pass unseen. */
+export const toolSettings = z.strictObject({
+  ...plainSettings.shape,
+  /** The model for the step after a call of this tool: a tier of the agent's `modelTierMap`, or one model of a provider. */
+  preferredModel: modelHint.optional(),
+  needsApproval: z.union([z.boolean(), z.custom(isFunction)], 'must be true, false or a function').default(false),
+  /** The model does not see it until it has found it with `tool_search`. */
+  deferLoading: z.boolean().optional(),
+  /** The same, as other systems write it. */
+  defer_loading: z.boolean().optional(),
+  /** Checks what `execute` answers: anything else is an `invalid_output` error. */
+  outputSchema: z.custom<z.ZodType>((value) => value instanceof z.ZodType, 'must be a zod schema').optional(),
+  /** In place of what its trust class asks for: for tools that return text which others wrote. */
+  inboundSanitization: sanitization.optional(),
+  /** Shown with approvals and audits. It changes nothing. */
+  sideEffectClass: z.string().min(1).max(64).optional(),
+  /** Shown in audits. Tools written in code run in the worker's own process in any case. */
+  sandboxPolicy: z.string().min(1).max(64).optional(),
+  /** Accepted and without effect. */
+  memoryGuardTier: z.string().min(1).max(64).optional(),
+  facts: z.custom(isFunction, 'must be a function').optional(),
+  /** For `summarize`: shortens a text. A throw, or a text that is still too long, leaves `middle`. */
+  summarize: z.custom<NonNullable<Tool['summarize']>>(isFunction, 'must be a function').optional(),
+  inputSchema: z.unknown(),
+  execute: z.custom(isFunction, 'must be a function'),
+  reconcile: z.custom(isFunction, 'must be a function').optional(),
+});
+
+type Settings = Readonly<z.input<typeof toolSettings>>;
+
+/** A tool as its author writes it. */
+export interface ToolDefinition<Input extends z.ZodType = z.ZodType> extends Omit<
+  Settings,
+  'inputSchema' | 'execute' | 'reconcile' | 'needsApproval' | 'facts'
+> {
+  readonly inputSchema: Input;
+  execute(args: z.output<Input>, context: ToolContext): unknown;
+  /** For `once`: asks the outside whether the call with this key took effect. */
+  reconcile?(key: string, args: z.output<Input>, signal: AbortSignal): Promise<Reconciliation>;
+  /** The run waits, without a worker, until a person has granted or denied the call. */
+  readonly needsApproval?: boolean | ApprovalPredicate<z.output<Input>>;
   /** What the call would touch, for the operator's hard rules. */
   facts?(args: z.output<Input>): ToolFacts;
-  /** The model for the step after a call of this tool: a tier of the agent's `modelTierMap`, or one model of a provider. */
-  readonly preferredModel?: ModelHint;
-  /** Default 60,000. */
-  readonly timeoutMs?: number;
-  /** Upper bound of the result text in tokens of four bytes. Default 16,384; never more than 50 KB, which is all that 0 sets. */
-  readonly maxResultTokens?: number;
-  /** What becomes of a result beyond that bound. Default `middle`: its beginning and its end are kept. */
-  readonly truncationStrategy?: TruncationStrategy;
-  /** For `summarize`: shortens a text. A throw, or a text that is still too long, leaves `middle`. */
-  summarize?(text: string, signal: AbortSignal): string | Promise<string>;
-  /** Shown with approvals and audits. It changes nothing. */
-  readonly sideEffectClass?: string;
-  /** Shown in audits. Tools written in code run in the worker's own process in any case. */
-  readonly sandboxPolicy?: string;
-  /** Accepted and without effect. */
-  readonly memoryGuardTier?: string;
 }
 
 /** What a call has another agent do. */
@@ -206,11 +231,9 @@ export interface ToolSource {
 }
 
 /** A checked tool with its defaults in place and its JSON Schema made once. */
-export interface Tool {
-  readonly name: string;
+export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   /** The server that offers it. Absent: it is code of this worker. */
   readonly source?: ToolSource;
-  readonly description: string;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;
   /** JSON Schema of the arguments, as the model sees it. */
@@ -220,23 +243,13 @@ export interface Tool {
    * A throw is a defect of the tool.
    */
   check(args: unknown, fixed?: readonly string[]): Promise<CheckedArgs>;
-  readonly effect: ToolEffect;
-  readonly onUnknown: 'report' | 'suspend' | 'fail';
   readonly needsApproval: boolean | ApprovalPredicate<unknown>;
-  readonly executionMode: 'parallel' | 'sequential';
   readonly deferLoading: boolean;
-  readonly examples: readonly ToolExample[];
-  readonly sensitivity: Sensitivity;
-  readonly secretsAllowed: readonly string[];
-  readonly trust: TrustClass;
   readonly inboundSanitization?: Sanitization;
   readonly facts?: (args: unknown) => ToolFacts;
   readonly preferredModel?: ModelHint;
-  readonly timeoutMs: number;
-  readonly maxResultTokens: number;
   /** In place of the 50 KB that no other result may pass. */
   readonly maxResultBytes?: number;
-  readonly truncationStrategy: TruncationStrategy;
   readonly summarize?: (text: string, signal: AbortSignal) => string | Promise<string>;
   readonly sideEffectClass: string;
   readonly sandboxPolicy?: string;

@@ -33,7 +33,6 @@ export type Sanitization = z.infer<typeof sanitization>;
 
 /** What becomes of a result that is larger than its bound. `spill-to-file`: all of it is kept, for `read_result`. */
 export const truncationStrategy = z.enum(['middle', 'tail', 'spill-to-file', 'summarize']);
-export type TruncationStrategy = z.infer<typeof truncationStrategy>;
 
 /** What an agent says about one of its tools, over what the tool says itself. */
 export const toolOptions = z.strictObject({
