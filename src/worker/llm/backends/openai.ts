@@ -1,53 +1,44 @@
+import { defined } from '../../../shared/base/collections.ts';
 import { problemsOf } from '../../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { ProviderLimits } from '../../../shared/contract/limits.ts';
-import { sensitivity, type Sensitivity } from '../../../shared/contract/message.ts';
+import { sensitivity } from '../../../shared/contract/message.ts';
 import { baseUrlProblem } from '../base-url.ts';
+import type { OpenAiOptions } from '../openai/call.ts';
 import { createOpenAiChatProvider } from '../openai/chat.ts';
 import { createOpenAiResponsesProvider } from '../openai/responses.ts';
 import { type LlmProvider, wrapProvider } from '../provider.ts';
 import { providerLimits } from './providers-file.ts';
 import { createTransport } from '../openai/transport.ts';
 
-export interface OpenAiCompatibleOptions {
-  /** With its version path, for instance `https://api.openai.com/v1`. */
-  readonly baseUrl: string;
-  /** Whatever model a run asks for, this one is called. */
-  readonly model: string;
-  /** A function is asked at every attempt. Servers without keys take any text. */
-  readonly apiKey: string | (() => Promise<string> | string);
-  /** Name in attempts, errors and prices. Default `openai-compatible`. */
-  readonly id?: string;
-  /** Chat completions (default), or Responses. */
-  readonly api?: 'chat' | 'responses';
-  readonly organization?: string;
-  /** Longest wait for the first byte of an answer, in milliseconds. Default 120,000. */
-  readonly startTimeoutMs?: number;
-  /** Longest silence within an answer, in milliseconds. Default 45,000. */
-  readonly idleTimeoutMs?: number;
-  /** What the server may see. Default: by the base URL; a public one gets public texts only. */
-  readonly acceptsSensitivity?: readonly Sensitivity[];
-  readonly limits?: ProviderLimits;
-  /** Hosts that the base URL may name although they are link-local. */
-  readonly allowedHosts?: readonly string[];
-}
-
 const isText = (value: unknown) => typeof value === 'string' && value !== '';
 
 const settings = z.strictObject({
+  /** With its version path, for instance `https://api.openai.com/v1`. */
   baseUrl: z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }),
+  /** Whatever model a run asks for, this one is called. */
   model: z.string('must be given').min(1, 'must be given'),
-  apiKey: z.custom((value) => typeof value === 'function' || isText(value), 'must be a text or a function'),
-  id: z.string().min(1).optional(),
+  /** A function is asked at every attempt. Servers without keys take any text. */
+  apiKey: z.custom<OpenAiOptions['apiKey']>(
+    (value) => typeof value === 'function' || isText(value),
+    'must be a text or a function',
+  ),
+  /** Name in attempts, errors and prices. Default `openai-compatible`. */
+  id: z.string().min(1).default('openai-compatible'),
+  /** Chat completions (default), or Responses. */
   api: z.enum(['chat', 'responses']).default('chat'),
   organization: z.string().min(1).optional(),
+  /** Longest wait for the first byte of an answer, in milliseconds. Default 120,000. */
   startTimeoutMs: z.int().min(1).default(120_000),
+  /** Longest silence within an answer, in milliseconds. Default 45,000. */
   idleTimeoutMs: z.int().min(1).default(45_000),
-  acceptsSensitivity: z.array(sensitivity).optional(),
+  /** What the server may see. Default: by the base URL; a public one gets public texts only. */
+  acceptsSensitivity: z.array(sensitivity).readonly().optional(),
   limits: providerLimits.optional(),
-  allowedHosts: z.array(z.string()).default([]),
+  /** Hosts that the base URL may name although they are link-local. */
+  allowedHosts: z.array(z.string()).readonly().default([]),
 });
+export type OpenAiCompatibleOptions = Readonly<z.input<typeof settings>>;
 
 /**
  * A provider for any server that speaks OpenAI's wire, for `createAgent` and `startWorker`. Throws `invalid_config`
@@ -71,19 +62,9 @@ export function createOpenAICompatibleBackend(options: OpenAiCompatibleOptions):
       details: problems,
     });
   }
-  const { baseUrl, model, id = 'openai-compatible', api, organization, startTimeoutMs, idleTimeoutMs } = parsed.data;
-  const { apiKey, limits } = options;
+  const { model, api, limits: given, allowedHosts: _, ...openAi } = parsed.data;
+  const limits = given && defined(given);
   const create = api === 'responses' ? createOpenAiResponsesProvider : createOpenAiChatProvider;
-  const provider = create({
-    id,
-    baseUrl,
-    apiKey,
-    organization,
-    startTimeoutMs,
-    idleTimeoutMs,
-    acceptsSensitivity: parsed.data.acceptsSensitivity,
-    limitsOf: limits && (() => limits),
-    dispatcher: createTransport(rule),
-  });
+  const provider = create({ ...openAi, limitsOf: limits && (() => limits), dispatcher: createTransport(rule) });
   return wrapProvider(provider, (request, onPart, signal) => provider.generate({ ...request, model }, onPart, signal));
 }
