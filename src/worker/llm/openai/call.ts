@@ -2,8 +2,8 @@ import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import OpenAI from 'openai';
 import type { Dispatcher } from 'undici';
-import { createHash } from 'node:crypto';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
+import { sha256 } from '../../../shared/base/ids.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { ProviderLimits, RateLimitReport } from '../../../shared/contract/limits.ts';
 import type { Sensitivity } from '../../../shared/contract/message.ts';
@@ -32,11 +32,7 @@ export interface OpenAiOptions {
   readonly idleTimeoutMs: number;
   /** Default: tools and reasoning. */
   readonly capabilities?:
-    | {
-        readonly tools?: boolean | undefined;
-        readonly reasoning?: boolean | undefined;
-        readonly responseFormat?: boolean | undefined;
-      }
+    | { readonly [K in 'tools' | 'reasoning' | 'responseFormat']?: boolean | undefined }
     | undefined;
   /** `false`: the server cannot stream and is asked for answers in one piece, whose parts are emitted all the same. */
   readonly streams?: boolean | undefined;
@@ -87,11 +83,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
   const connection: Connection<Chunk> = { options, wire, clock, client: createClient(options), keys: new Set() };
   return {
     id,
-    capabilities: {
-      tools: capabilities?.tools ?? true,
-      reasoning: capabilities?.reasoning ?? true,
-      responseFormat: capabilities?.responseFormat ?? false,
-    },
+    capabilities: { tools: true, reasoning: true, responseFormat: false, ...defined({ ...capabilities }) },
     acceptsSensitivity: options.acceptsSensitivity ?? sensitivityAt(baseUrl),
     credential: options.credential ?? credentialOf(baseUrl, typeof apiKey === 'string' ? apiKey : `provider ${id}`),
     ...defined({ limitsOf }),
@@ -104,7 +96,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
 export function credentialOf(baseUrl: string, secret: string): string {
   const { origin, pathname } = new URL(baseUrl);
   const account = `${origin}${pathname.replace(/\/+$/, '')}\n${secret}`;
-  return createHash('sha256').update(account).digest('hex').slice(0, 16);
+  return sha256(account).slice(0, 16);
 }
 
 /** Every setting is given, so that the client takes nothing from the environment of its own accord. */
@@ -131,7 +123,7 @@ async function generate<Chunk extends WireObject>(
   signal: AbortSignal,
 ): Promise<LlmAnswer> {
   const { clock, options, wire } = connection;
-  const { id, startTimeoutMs } = options;
+  const { id, startTimeoutMs, idleTimeoutMs } = options;
   if (signal.aborted) throw cancelledCall(id, signal);
   const stop = new AbortController();
   const onAbort = () => stop.abort(cancelledCall(id, signal));
@@ -150,7 +142,7 @@ async function generate<Chunk extends WireObject>(
     const response = await post(connection, request, key, stop.signal);
     rateLimit = rateLimitOf(response.headers);
     providerRequestId = requestIdOf(response.headers);
-    await readAnswer(response, fold, watchdog, options);
+    await readAnswer({ response, fold, watchdog, id, idleTimeoutMs });
     if (signal.aborted) throw cancelledCall(id, signal);
     return { ...fold.answer(), ...defined({ rateLimit, providerRequestId }) };
   } catch (thrown) {

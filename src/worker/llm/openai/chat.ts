@@ -11,16 +11,12 @@ import { wireArgs, wireMetadata } from './wire-values.ts';
  * the base URL or the key is missing.
  */
 export function createOpenAiChatProvider(options: OpenAiOptions): LlmProvider {
-  const { id, baseUrl, streams = true, sendsMetadata = false } = options;
+  const { id, baseUrl, streams, sendsMetadata } = options;
   return createOpenAiProvider<WireChunk>(options, {
     send(client, request, sendOptions) {
-      const wire: WireOptions = {
-        provider: id,
-        maxTokensField: isOpenAi(baseUrl) ? 'max_completion_tokens' : 'max_tokens',
-        streams,
-        sendsMetadata,
-      };
-      return client.chat.completions.create(chatBody(request, wire), sendOptions);
+      const maxTokensField = isOpenAi(baseUrl) ? 'max_completion_tokens' : 'max_tokens';
+      const body = chatBody(request, { provider: id, maxTokensField, streams, sendsMetadata });
+      return client.chat.completions.create(body, sendOptions);
     },
     fold: (onPart) => new ChatFold(id, onPart),
   });
@@ -38,9 +34,9 @@ interface WireOptions {
   /** OpenAI itself wants `max_completion_tokens`; other servers know `max_tokens`, and some refuse what they do not know. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
   /** Default: true. */
-  readonly streams?: boolean;
+  readonly streams?: boolean | undefined;
   /** Default: false. */
-  readonly sendsMetadata?: boolean;
+  readonly sendsMetadata?: boolean | undefined;
 }
 
 /**
@@ -81,17 +77,12 @@ function wireToolChoice(choice: LlmRequest['toolChoice']): NonNullable<Body['too
 }
 
 function wireMessages(messages: readonly Message[], provider: string): WireMessage[] {
-  const wire: WireMessage[] = [];
-  for (const message of messages) {
-    const next = message.role === 'assistant' ? wireAssistant(message, provider) : wireOther(message);
-    if (next) wire.push(next);
-  }
-  return wire;
-}
-
-function wireOther(message: Exclude<Message, AssistantMessage>): WireMessage {
-  if (message.role === 'tool') return { role: 'tool', tool_call_id: message.toolCallId, content: message.content };
-  return { role: message.role, content: message.content };
+  return messages.flatMap((message): WireMessage | [] => {
+    const { role } = message;
+    if (role === 'assistant') return wireAssistant(message, provider) ?? [];
+    const { content } = message;
+    return role === 'tool' ? { role, tool_call_id: message.toolCallId, content } : { role, content };
+  });
 }
 
 /** Undefined when nothing of the message fits on this wire, as for reasoning alone. */

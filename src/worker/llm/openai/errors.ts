@@ -8,15 +8,20 @@ import { clip } from '../../../shared/base/text.ts';
 
 const maxMessageBytes = 2_048;
 
-const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
+/** The codes that are more exact than the status they come with. */
+const decisiveCodes: ReadonlyMap<unknown, LlmErrorKind> = new Map<unknown, LlmErrorKind>([
   ['context_length_exceeded', 'context_length'],
   ['content_filter', 'content_filter'],
   ['content_policy_violation', 'content_filter'],
   ['image_content_policy_violation', 'content_filter'],
   ['bio_policy', 'content_filter'],
   ['misalignment_policy_violation', 'content_filter'],
-  ['invalid_prompt', 'bad_request'],
   ['insufficient_quota', 'rate_limit'],
+]);
+
+const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map<unknown, LlmErrorKind>([
+  ...decisiveCodes,
+  ['invalid_prompt', 'bad_request'],
   ['rate_limit_exceeded', 'rate_limit'],
   ['rate_limit_error', 'rate_limit'],
   ['invalid_api_key', 'auth'],
@@ -28,17 +33,6 @@ const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
   ['api_error', 'overloaded'],
   ['overloaded_error', 'overloaded'],
   ['timeout', 'timeout'],
-]);
-
-/** The codes that are more exact than the status they come with. */
-const decisiveCodes: ReadonlySet<unknown> = new Set([
-  'context_length_exceeded',
-  'content_filter',
-  'content_policy_violation',
-  'image_content_policy_violation',
-  'bio_policy',
-  'misalignment_policy_violation',
-  'insufficient_quota',
 ]);
 
 /**
@@ -61,20 +55,15 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
   }
   const code =
     firstIn(decisiveCodes, thrown.code, thrown.type) ?? (typeof thrown.code === 'string' ? thrown.code : undefined);
-  const kind = decisiveCodes.has(code) ? kindByCode.get(code) : kindByStatus(status);
-  return new LlmError(
-    kind ?? 'unknown',
-    provider,
-    cutText(`provider ${provider} answered ${thrown.message}`, maxMessageBytes),
-    {
-      status,
-      code,
-      retryAfterMs: headers && retryAfterMs(headers, nowMs),
-      rateLimit: headers && rateLimitOf(headers),
-      providerRequestId: headers && requestIdOf(headers),
-      retryable: retryableBy(code),
-    },
-  );
+  const kind = decisiveCodes.get(code) ?? kindByStatus(status);
+  return new LlmError(kind, provider, cutText(`provider ${provider} answered ${thrown.message}`, maxMessageBytes), {
+    status,
+    code,
+    retryAfterMs: headers && retryAfterMs(headers, nowMs),
+    rateLimit: headers && rateLimitOf(headers),
+    providerRequestId: headers && requestIdOf(headers),
+    retryable: retryableBy(code),
+  });
 }
 
 /** The connection ended before the answer did. */

@@ -90,13 +90,9 @@ async function pollVideo(
     const content = await exchange(connection, 'get', `${path}/content`, {}, signal);
     return [{ bytes: content.bytes, mediaType: content.mediaType ?? 'video/mp4' }];
   }
-  if (status === 'failed') throw jobFailed(connection, error);
+  if (status === 'failed')
+    throw errorFromBody(connection.options.id, error ?? { message: 'the media job failed without a reason' });
   return undefined;
-}
-
-interface Sent {
-  readonly body?: Readonly<Record<string, unknown>>;
-  readonly call?: MediaCall;
 }
 
 /** One request and the whole of its answer. */
@@ -104,7 +100,7 @@ async function exchange(
   { client, options }: Connection,
   method: 'get' | 'post',
   path: string,
-  { body, call }: Sent,
+  { body, call }: { readonly body?: Readonly<Record<string, unknown>>; readonly call?: MediaCall },
   signal: AbortSignal,
 ): Promise<{ readonly bytes: Buffer; readonly mediaType: string | undefined }> {
   const { id, clock = systemClock, idempotencyHeader = 'Idempotency-Key' } = options;
@@ -153,10 +149,6 @@ function parsed<T>({ options: { id } }: Connection, schema: z.ZodType<T>, bytes:
     const message = `provider ${id} answered with something that is not OpenAI's media interface`;
     throw new LlmError('overloaded', id, message, { cause, retryable: false });
   }
-}
-
-function jobFailed({ options: { id } }: Connection, error: unknown): LlmError {
-  return errorFromBody(id, error ?? { message: 'the media job failed without a reason' });
 }
 
 function unsupported({ options: { id } }: Connection, what: string): LlmError {

@@ -31,7 +31,12 @@ export interface AnswerFold<Chunk extends WireObject> {
   answer(): LlmAnswer;
 }
 
-interface ReadOptions {
+/** A response on its way into a fold. */
+interface Reading<Chunk extends WireObject> {
+  readonly response: StreamResponse;
+  readonly fold: AnswerFold<Chunk>;
+  readonly watchdog: Watchdog;
+  /** Of the provider. */
   readonly id: string;
   readonly idleTimeoutMs: number;
 }
@@ -40,20 +45,14 @@ interface ReadOptions {
  * Reads a response into the fold, whether it streams or not. Returns once the answer has its finish reason; throws for
  * everything else: a web page, a stream that broke off, an error in the place of a chunk, more than fits the limits.
  */
-export async function readAnswer<Chunk extends WireObject>(
-  response: StreamResponse,
-  fold: AnswerFold<Chunk>,
-  watchdog: Watchdog,
-  options: ReadOptions,
-): Promise<void> {
-  const { id } = options;
+export async function readAnswer<Chunk extends WireObject>(reading: Reading<Chunk>): Promise<void> {
+  const { response, fold, id } = reading;
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/html')) {
     discardBody(response.body);
     throw new LlmError('transport', id, `provider ${id} answered with a web page`);
   }
-  const read = type.startsWith('application/json') ? readWhole<Chunk> : readStream<Chunk>;
-  const broken = await read(response, fold, watchdog, options);
+  const broken = await (type.startsWith('application/json') ? readWhole(reading) : readStream(reading));
   // A connection that dies after the finish reason has taken nothing of the answer with it.
   if (fold.finished) return;
   if (broken) throw brokenOff(id, broken);
@@ -61,12 +60,8 @@ export async function readAnswer<Chunk extends WireObject>(
 }
 
 /** Resolves with what broke the stream off, or undefined. */
-async function readStream<Chunk extends WireObject>(
-  response: StreamResponse,
-  fold: AnswerFold<Chunk>,
-  watchdog: Watchdog,
-  { id, idleTimeoutMs }: ReadOptions,
-) {
+async function readStream<Chunk extends WireObject>(reading: Reading<Chunk>) {
+  const { response, fold, watchdog, id, idleTimeoutMs } = reading;
   let phase: 'start' | 'parts' | 'tail' | 'done' = 'start';
   const splitter = new SseSplitter(sseLimits, (payload) => {
     if (payload.startsWith('[DONE]')) phase = 'done';
@@ -92,12 +87,8 @@ async function readStream<Chunk extends WireObject>(
 }
 
 /** A server that does not stream: its whole answer comes out as parts all the same. */
-async function readWhole<Chunk extends WireObject>(
-  response: StreamResponse,
-  fold: AnswerFold<Chunk>,
-  watchdog: Watchdog,
-  { id, idleTimeoutMs }: ReadOptions,
-) {
+async function readWhole<Chunk extends WireObject>(reading: Reading<Chunk>) {
+  const { response, fold, watchdog, id, idleTimeoutMs } = reading;
   const chunks: Buffer[] = [];
   let bytes = 0;
   watchdog.expect(idleTimeoutMs);

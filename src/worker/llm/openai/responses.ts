@@ -22,74 +22,52 @@ export interface OpenAiResponsesOptions extends OpenAiOptions {
 
 /** Any server that speaks OpenAI's Responses. Otherwise like `createOpenAiChatProvider`. */
 export function createOpenAiResponsesProvider(options: OpenAiResponsesOptions): LlmProvider {
-  const { id, capabilities, reasons, reasoningSummary, sessions = false, streams = true } = options;
   return createOpenAiProvider<ResponsesEvent>(options, {
-    send: (client, request, sendOptions) =>
-      client.responses.create(
-        responsesBody(request, {
-          provider: id,
-          reasons: (capabilities?.reasoning ?? true) && (reasons?.(request.model) ?? true),
-          reasoningSummary,
-          keepsSession: sessions,
-          streams,
-          sendsMetadata: options.sendsMetadata ?? false,
-        }),
-        sendOptions,
-      ),
-    fold: (onPart) => new ResponsesFold(id, onPart, sessions),
+    send: (client, request, sendOptions) => client.responses.create(responsesBody(request, options), sendOptions),
+    fold: (onPart) => new ResponsesFold(options.id, onPart, options.sessions),
   });
 }
 
 type Body = OpenAI.Responses.ResponseCreateParams;
 type Item = OpenAI.Responses.ResponseInputItem;
 
-interface ResponsesWireOptions {
-  readonly provider: string;
-  /** Asks for the encrypted reasoning, without which a model thinks anew at every step. Some models refuse the question. */
-  readonly reasons: boolean;
-  /** Asks for a summary of the reasoning to show. */
-  readonly reasoningSummary?: 'auto' | 'concise' | 'detailed' | undefined;
-  /** The server keeps the conversation: only what is new is sent. */
-  readonly keepsSession: boolean;
-  readonly streams: boolean;
-  readonly sendsMetadata: boolean;
-}
-
+/** Asks for the encrypted reasoning, without which a model thinks anew at every step. Some models refuse the question. */
 const reasoningFields: OpenAI.Responses.ResponseIncludable[] = ['reasoning.encrypted_content'];
 
 /**
  * The body of a response. Absent fields are not sent; stop sequences are not either, because this interface has none.
  * Nothing is stored at the server and nothing runs there in the background, unless sessions are on.
  */
-function responsesBody(request: LlmRequest, options: ResponsesWireOptions): Body {
+function responsesBody(request: LlmRequest, options: OpenAiResponsesOptions): Body {
+  const { id, capabilities, sessions = false, streams = true } = options;
   const { tools, toolChoice, maxOutputTokens, temperature, topP, reasoningEffort, responseFormat } = request;
-  const session = options.keepsSession ? request.sessionToken : undefined;
+  const reasons = (capabilities?.reasoning ?? true) && (options.reasons?.(request.model) ?? true);
+  const session = sessions ? request.sessionToken : undefined;
   const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
-  const reasoning = reasoningOf(reasoningEffort, options);
-  const { instructions, messages } = options.keepsSession ? split(request.messages) : { messages: request.messages };
+  const { instructions, messages } = sessions ? split(request.messages) : { messages: request.messages };
   const hasTools = tools !== undefined && tools.length > 0;
   return defined({
     model: request.model,
     instructions: instructions || undefined,
-    input: inputItems(session === undefined ? messages : newMessages(messages), options.provider),
-    stream: options.streams,
-    store: options.keepsSession,
+    input: inputItems(session === undefined ? messages : newMessages(messages), id),
+    stream: streams,
+    store: sessions,
     background: false,
     previous_response_id: session,
-    include: options.reasons ? reasoningFields : undefined,
+    include: reasons ? reasoningFields : undefined,
     tools: hasTools ? wireTools(tools) : undefined,
     tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
     max_output_tokens: maxOutputTokens,
     temperature,
     top_p: topP,
-    reasoning,
+    reasoning: reasons ? reasoningOf(reasoningEffort, options) : undefined,
     text: responseFormat === undefined ? undefined : { format: wireFormat(responseFormat) },
     metadata,
   });
 }
 
-function reasoningOf(effort: string | undefined, { reasons, reasoningSummary }: ResponsesWireOptions) {
-  if (!reasons || (effort === undefined && reasoningSummary === undefined)) return undefined;
+function reasoningOf(effort: string | undefined, { reasoningSummary }: OpenAiResponsesOptions) {
+  if (effort === undefined && reasoningSummary === undefined) return undefined;
   return defined({ effort: effort as OpenAI.Reasoning['effort'], summary: reasoningSummary });
 }
 
