@@ -1,22 +1,11 @@
 import { defined } from '../../shared/base/collections.ts';
+import { z } from 'zod';
 import { clip, cleanText } from '../../shared/base/text.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { RateLimitReport } from '../../shared/contract/limits.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 
-export type LlmErrorKind =
-  | 'auth'
-  | 'rate_limit'
-  | 'overloaded'
-  | 'timeout'
-  | 'transport'
-  | 'cancelled'
-  | 'content_filter'
-  | 'bad_request'
-  | 'context_length'
-  | 'unknown';
-
-const kinds: Record<LlmErrorKind, { retryable: boolean; code: ErrorCode }> = {
+const kinds = {
   auth: { retryable: false, code: 'provider_auth' },
   rate_limit: { retryable: true, code: 'provider_rate_limit' },
   overloaded: { retryable: true, code: 'provider_unavailable' },
@@ -27,7 +16,9 @@ const kinds: Record<LlmErrorKind, { retryable: boolean; code: ErrorCode }> = {
   bad_request: { retryable: false, code: 'validation' },
   context_length: { retryable: false, code: 'context_length_exceeded' },
   unknown: { retryable: false, code: 'internal' },
-};
+} as const satisfies Record<string, { retryable: boolean; code: ErrorCode }>;
+export type LlmErrorKind = keyof typeof kinds;
+export const llmErrorKind = z.enum(Object.keys(kinds) as [LlmErrorKind, ...LlmErrorKind[]]);
 
 export interface LlmErrorOptions {
   readonly status?: number | undefined;
@@ -61,10 +52,7 @@ export class LlmError extends Error {
   providerRequestId: string | undefined;
 
   constructor(kind: LlmErrorKind, provider: string, message: string, options: LlmErrorOptions = {}) {
-    super(
-      clip(cleanText(message), maxMessageChars),
-      options.cause === undefined ? undefined : { cause: options.cause },
-    );
+    super(clip(cleanText(message), maxMessageChars), options.cause === undefined ? {} : { cause: options.cause });
     this.name = 'LlmError';
     this.kind = kind;
     this.provider = provider;

@@ -1,21 +1,10 @@
 import { z } from 'zod';
 import { finishReason } from '../../../shared/contract/event.ts';
+import { llmErrorKind } from '../errors.ts';
 import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from '../provider.ts';
 import { turnOf, type TurnSoFar, type ModelScript, type ScriptedAnswer } from './scripted.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
-
-const errorKind = z.enum([
-  'auth',
-  'rate_limit',
-  'overloaded',
-  'timeout',
-  'transport',
-  'content_filter',
-  'bad_request',
-  'context_length',
-  'unknown',
-]);
 
 const scriptedAnswer = z
   .strictObject({
@@ -29,7 +18,7 @@ const scriptedAnswer = z
     finishReason: finishReason.optional(),
     error: z
       .strictObject({
-        kind: errorKind,
+        kind: llmErrorKind.exclude(['cancelled']),
         message: z.string().optional(),
         status: z.int().optional(),
         retryAfterMs: z.int().min(0).optional(),
@@ -81,10 +70,7 @@ function matches(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): bool
 }
 
 function fill(answer: Rule['answer'], turn: TurnSoFar): ScriptedAnswer {
-  const values: Readonly<Record<string, string>> = {
-    input: turn.input,
-    toolResult: turn.results.at(-1)?.content ?? '',
-  };
+  const values = { input: turn.input, toolResult: turn.results.at(-1)?.content ?? '' };
   return { ...answer, text: filled(answer.text, values), toolCalls: filled(answer.toolCalls, values) };
 }
 
