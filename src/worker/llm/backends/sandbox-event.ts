@@ -1,25 +1,30 @@
 import { z } from 'zod';
-import { assertNever } from '../../../shared/base/errors.ts';
 import { finishReason } from '../../../shared/contract/event.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { usage } from '../../../shared/contract/money.ts';
 
 const text = z.string();
 const id = z.string().min(1);
+const anyText = z.unknown().transform((value) => (typeof value === 'string' ? value : (jsonText(value) ?? '')));
 
 /** What a box does, in our words. A `mapEvent` returns one of these. */
 const sandboxEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), delta: text }),
   z.object({ type: z.literal('reasoning'), delta: text }),
-  z.object({ type: z.literal('tool_call'), id, name: z.string(), args: z.unknown() }),
-  z.object({ type: z.literal('tool_result'), id, output: text, isError: z.boolean().optional() }),
+  z.object({
+    type: z.literal('tool_call'),
+    id,
+    name: text,
+    args: z.unknown().transform((value): unknown => value ?? {}),
+  }),
+  z.object({ type: z.literal('tool_result'), id, output: anyText, isError: z.boolean().optional() }),
   z.object({
     type: z.literal('final'),
     text: text.optional(),
-    finishReason: finishReason.optional(),
-    usage: usage.optional(),
+    finishReason: finishReason.optional().catch(undefined),
+    usage: usage.optional().catch(undefined),
   }),
-  z.object({ type: z.literal('error'), message: text }),
+  z.object({ type: z.literal('error'), message: anyText }),
 ]);
 export type SandboxEvent = z.infer<typeof sandboxEvent>;
 
@@ -40,45 +45,32 @@ const kinds: Readonly<Record<string, SandboxEvent['type']>> = {
   error: 'error',
 };
 
+/** The names of a field of ours at boxes; the first one that is there counts. */
+const spellings: Readonly<Record<SandboxEvent['type'], Readonly<Record<string, readonly string[]>>>> = {
+  text: { delta: ['delta', 'text', 'content'] },
+  reasoning: { delta: ['delta', 'text', 'content'] },
+  tool_call: {
+    id: ['id', 'toolCallId', 'callId'],
+    name: ['name', 'toolName', 'tool'],
+    args: ['args', 'input', 'arguments'],
+  },
+  tool_result: {
+    id: ['id', 'toolCallId', 'callId'],
+    output: ['output', 'result', 'content'],
+    isError: ['isError', 'is_error'],
+  },
+  final: { text: ['text', 'result', 'output'], finishReason: ['finishReason'], usage: ['usage'] },
+  error: { message: ['message', 'error'] },
+};
+
 /** The usual events of a box: text, reasoning, tool call, tool result, final. Undefined for any other. */
 export function sandboxEventOf(raw: unknown): SandboxEvent | undefined {
   if (typeof raw !== 'object' || raw === null) return undefined;
   const event = raw as Readonly<Record<string, unknown>>;
-  const kind = kinds[typeof event['type'] === 'string' ? event['type'].toLowerCase().replace(/[^a-z]/g, '') : ''];
-  return kind && sandboxEvent.safeParse({ type: kind, ...fieldsOf(event, kind) }).data;
-}
-
-function fieldsOf(event: Readonly<Record<string, unknown>>, kind: SandboxEvent['type']) {
-  const first = (...names: string[]) => names.map((name) => event[name]).find((value) => value !== undefined);
-  switch (kind) {
-    case 'text':
-    case 'reasoning':
-      return { delta: first('delta', 'text', 'content') };
-    case 'tool_call':
-      return {
-        id: first('id', 'toolCallId', 'callId'),
-        name: first('name', 'toolName', 'tool'),
-        args: first('args', 'input', 'arguments') ?? {},
-      };
-    case 'tool_result':
-      return {
-        id: first('id', 'toolCallId', 'callId'),
-        output: asText(first('output', 'result', 'content')),
-        isError: first('isError', 'is_error'),
-      };
-    case 'final':
-      return {
-        text: first('text', 'result', 'output'),
-        finishReason: finishReason.safeParse(event['finishReason']).data,
-        usage: usage.safeParse(event['usage']).data,
-      };
-    case 'error':
-      return { message: asText(first('message', 'error')) };
-    default:
-      return assertNever(kind);
-  }
-}
-
-function asText(value: unknown): string {
-  return typeof value === 'string' ? value : (jsonText(value) ?? '');
+  const type = kinds[typeof event['type'] === 'string' ? event['type'].toLowerCase().replace(/[^a-z]/g, '') : ''];
+  if (!type) return undefined;
+  const fields = Object.entries(spellings[type]).map(([field, names]) => {
+    return [field, names.map((name) => event[name]).find((value) => value !== undefined)];
+  });
+  return sandboxEvent.safeParse({ type, ...Object.fromEntries(fields) }).data;
 }
