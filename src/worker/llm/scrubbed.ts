@@ -1,4 +1,4 @@
-import { withheldMark, type Redactor, type SecretStream } from '../../shared/base/redact.ts';
+import { withheldMark, type Redactor } from '../../shared/base/redact.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
 import { type LlmAnswer, type LlmPart, type LlmProvider, wrapProvider } from './provider.ts';
 
@@ -10,7 +10,7 @@ export function scrubbed(provider: LlmProvider, redactor: Redactor): LlmProvider
   const learn = () => redactor.learn(provider.secrets?.() ?? []);
   return wrapProvider(provider, async (request, onPart, signal) => {
     learn();
-    const parts = new CleanParts(redactor, onPart);
+    const parts = cleanParts(redactor, onPart);
     try {
       const answer = await provider.generate(
         request,
@@ -32,39 +32,30 @@ export function scrubbed(provider: LlmProvider, redactor: Redactor): LlmProvider
 }
 
 /** Hands on parts; the texts among them may come a few characters later. */
-class CleanParts {
-  readonly #redactor: Redactor;
-  readonly #onPart: (part: LlmPart) => void;
-  readonly #streams: Readonly<Record<'text' | 'reasoning', SecretStream>>;
-
-  constructor(redactor: Redactor, onPart: (part: LlmPart) => void) {
-    this.#redactor = redactor;
-    this.#onPart = onPart;
-    this.#streams = { text: redactor.stream(), reasoning: redactor.stream() };
-  }
-
-  push(part: LlmPart): void {
-    switch (part.type) {
-      case 'text':
-      case 'reasoning':
-        return this.#emit(part.type, this.#streams[part.type].push(part.delta));
-      case 'tool_call_start':
-      case 'tool_relayed_call':
-        return this.#onPart({ ...part, id: this.#redactor.secrets(part.id), name: this.#redactor.secrets(part.name) });
-      default:
-        // Arguments and results are cleaned when they are whole.
-        return this.#onPart(part);
-    }
-  }
-
-  end(): void {
-    this.#emit('reasoning', this.#streams.reasoning.end());
-    this.#emit('text', this.#streams.text.end());
-  }
-
-  #emit(type: 'text' | 'reasoning', delta: string): void {
-    if (delta !== '') this.#onPart({ type, delta });
-  }
+function cleanParts(redactor: Redactor, onPart: (part: LlmPart) => void) {
+  const streams = { text: redactor.stream(), reasoning: redactor.stream() };
+  const emit = (type: 'text' | 'reasoning', delta: string): void => {
+    if (delta !== '') onPart({ type, delta });
+  };
+  return {
+    push(part: LlmPart): void {
+      switch (part.type) {
+        case 'text':
+        case 'reasoning':
+          return emit(part.type, streams[part.type].push(part.delta));
+        case 'tool_call_start':
+        case 'tool_relayed_call':
+          return onPart({ ...part, ...namedWithout(part, redactor) });
+        default:
+          // Arguments and results are cleaned when they are whole.
+          return onPart(part);
+      }
+    },
+    end(): void {
+      emit('reasoning', streams.reasoning.end());
+      emit('text', streams.text.end());
+    },
+  };
 }
 
 function cleanAnswer(answer: LlmAnswer, redactor: Redactor): LlmAnswer {
@@ -72,21 +63,16 @@ function cleanAnswer(answer: LlmAnswer, redactor: Redactor): LlmAnswer {
   return {
     ...answer,
     message: { ...message, parts: message.parts.map((part) => cleanPart(part, redactor)) },
-    incompleteToolCalls: incompleteToolCalls.map(({ id, name }) => ({
-      id: redactor.secrets(id),
-      name: redactor.secrets(name),
-    })),
+    incompleteToolCalls: incompleteToolCalls.map((call) => namedWithout(call, redactor)),
   };
 }
 
 function cleanPart(part: AssistantPart, redactor: Redactor): AssistantPart {
   if (part.type !== 'tool_call') return { ...part, text: redactor.secrets(part.text) };
-  const { id, name, args } = part;
   // With a mark of its own, by which the call is refused.
-  return {
-    ...part,
-    id: redactor.secrets(id),
-    name: redactor.secrets(name),
-    args: redactor.secrets(args, withheldMark),
-  };
+  return { ...part, ...namedWithout(part, redactor), args: redactor.secrets(part.args, withheldMark) };
+}
+
+function namedWithout({ id, name }: { readonly id: string; readonly name: string }, redactor: Redactor) {
+  return { id: redactor.secrets(id), name: redactor.secrets(name) };
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../shared/base/clock.ts';
+import { unlessAborted } from '../../shared/base/deadline.ts';
 
 /** Notices silence. A sign of life costs one number; there is one timer at a time however many signs there are. */
 export class Watchdog {
@@ -44,17 +45,11 @@ export class Watchdog {
  */
 export async function* untilAborted<T>(iterable: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = iterable[Symbol.asyncIterator]();
-  let abandon: (reason: unknown) => void = () => {};
-  const onAbort = () => abandon(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
   let ended = false;
   try {
     for (;;) {
       signal.throwIfAborted();
-      const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
-        abandon = reject;
-        iterator.next().then(resolve, reject);
-      }).catch((error: unknown) => {
+      const next = await unlessAborted(iterator.next(), signal).catch((error: unknown) => {
         ended = !signal.aborted;
         throw error;
       });
@@ -63,7 +58,6 @@ export async function* untilAborted<T>(iterable: AsyncIterable<T>, signal: Abort
       yield next.value;
     }
   } finally {
-    signal.removeEventListener('abort', onAbort);
     if (!ended) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
