@@ -1,4 +1,5 @@
 import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import { isContinuation } from '../../shared/base/text.ts';
 import type { Sensitivity } from '../../shared/contract/message.ts';
 import type { Tool } from './tool.ts';
 
@@ -46,4 +47,70 @@ export interface OpenedTools extends AsyncDisposable {
   tools(): readonly Tool[];
   /** Readers of the handles that their results name. */
   readonly resultReaders: readonly ResultReader[];
+}
+
+/** How much of a text is looked through at once for a line, in bytes. */
+const scanBytes = 256 * 1024;
+/** A character has at most so many bytes after its first. */
+const maxContinuation = 3;
+const newline = 10;
+
+type PartFacts = Omit<ReadPart, 'content' | 'offset' | 'bytes' | 'eof'>;
+
+/** Answers the bytes of a text from an offset, at most so many, and what is known about it. */
+type ReadBytes = (offset: number, length: number) => Promise<{ readonly bytes: Buffer; readonly info: PartFacts }>;
+
+/** The part of a text that a range names. What `read` throws is thrown on. */
+export async function partOf(range: ReadRange, maxBytes: number, read: ReadBytes): Promise<ReadPart> {
+  if (range.kind === 'lines') return await linesAt(read, range.startLine, range.endLine, maxBytes);
+  return await bytesAt(read, range.offset, Math.min(range.length, maxBytes));
+}
+
+/**
+ * The characters that begin within the range. So pages that follow each other are exactly the text, whether the next one
+ * begins where the last one ended or at a multiple of the length.
+ */
+async function bytesAt(read: ReadBytes, offset: number, length: number): Promise<ReadPart> {
+  const { bytes, info } = await read(offset, length + maxContinuation);
+  let [start, end] = [0, Math.min(length, bytes.length)];
+  while (start < bytes.length && isContinuation(bytes[start])) start++;
+  while (end < bytes.length && isContinuation(bytes[end])) end++;
+  return partWith(bytes.subarray(start, Math.max(start, end)), offset + start, info);
+}
+
+/** Whole lines with their ends, or as much of them as `maxBytes` allows. */
+async function linesAt(read: ReadBytes, startLine: number, endLine: number, maxBytes: number): Promise<ReadPart> {
+  const start = await offsetOfLine(read, startLine);
+  const { bytes, info } = await read(start, maxBytes + maxContinuation);
+  let [end, lines] = [0, endLine - startLine + 1];
+  while (lines > 0 && end < Math.min(bytes.length, maxBytes)) {
+    const at = bytes.indexOf(newline, end);
+    end = at === -1 ? bytes.length : at + 1;
+    lines--;
+  }
+  end = Math.min(end, maxBytes);
+  while (end < bytes.length && isContinuation(bytes[end])) end++;
+  return partWith(bytes.subarray(0, end), start, info);
+}
+
+/** Where a line begins, in bytes; the end of the text when it has fewer lines. */
+async function offsetOfLine(read: ReadBytes, line: number): Promise<number> {
+  let [before, offset] = [line - 1, 0];
+  while (before > 0) {
+    const { bytes } = await read(offset, scanBytes);
+    if (bytes.length === 0) return offset;
+    let from = 0;
+    for (; before > 0 && from < bytes.length; before--) {
+      const at = bytes.indexOf(newline, from);
+      if (at === -1) break;
+      from = at + 1;
+    }
+    offset += before === 0 ? from : bytes.length;
+  }
+  return offset;
+}
+
+function partWith(content: Buffer, offset: number, info: PartFacts): ReadPart {
+  const eof = offset + content.length >= info.totalBytes;
+  return { ...info, content: content.toString('utf8'), offset, bytes: content.length, eof };
 }

@@ -1,19 +1,13 @@
 import { createHash } from 'node:crypto';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { Log } from '../../../shared/base/log.ts';
-import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
-import { isContinuation } from '../../../shared/base/text.ts';
+import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import type { Spill } from './batch.ts';
-import type { ReadPart, ReadRequest, ResultReader } from '../source.ts';
+import { partOf, type ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 
 /** What the handles of kept results begin with. The rest is the name within the run's own area, and has no meaning. */
 const scheme = 'spill:';
-/** How much of a body is looked through at once for a line, in bytes. */
-const scanBytes = 256 * 1024;
-/** A character has at most so many bytes after its first. */
-const maxContinuation = 3;
-const newline = 10;
 
 /**
  * Keeps the results of one run. A name is made of the run, the tool and the body: the same result again takes no more
@@ -44,81 +38,14 @@ export function createSpillReader(artifacts: Artifacts): ResultReader {
     const name = request.handle.slice(scheme.length);
     // Checked before it can reach a path or a key.
     if (!/^[0-9a-f]{32}$/.test(name)) throw unknownHandle();
-    const { range, maxBytes } = request;
-    const read: Read = (offset, length) => readAt(artifacts, request, name, offset, length);
-    return range.kind === 'bytes'
-      ? await bytesAt(read, range.offset, Math.min(range.length, maxBytes))
-      : await linesAt(read, range.startLine, range.endLine, maxBytes);
+    const { runId, range, maxBytes, signal } = request;
+    return await partOf(range, maxBytes, async (offset, length) => {
+      signal.throwIfAborted();
+      const found = await artifacts.read(runId, name, offset, length);
+      if (!found) throw unknownHandle();
+      return { bytes: Buffer.from(found.bytes), info: found.info };
+    });
   };
-}
-
-type Read = (offset: number, length: number) => Promise<Found>;
-
-interface Found {
-  readonly bytes: Buffer;
-  readonly info: ArtifactInfo;
-}
-
-async function readAt(
-  artifacts: Artifacts,
-  { runId, signal }: ReadRequest,
-  name: string,
-  offset: number,
-  length: number,
-): Promise<Found> {
-  signal.throwIfAborted();
-  const found = await artifacts.read(runId, name, offset, length);
-  if (!found) throw unknownHandle();
-  return { bytes: Buffer.from(found.bytes), info: found.info };
-}
-
-/**
- * The characters that begin within the range. So pages that follow each other are exactly the text, whether the next one
- * begins where the last one ended or at a multiple of the length.
- */
-async function bytesAt(read: Read, offset: number, length: number): Promise<ReadPart> {
-  const { bytes, info } = await read(offset, length + maxContinuation);
-  let [start, end] = [0, Math.min(length, bytes.length)];
-  while (start < bytes.length && isContinuation(bytes[start])) start++;
-  while (end < bytes.length && isContinuation(bytes[end])) end++;
-  return partOf(bytes.subarray(start, Math.max(start, end)), offset + start, info);
-}
-
-/** Whole lines with their ends, or as much of them as `maxBytes` allows. */
-async function linesAt(read: Read, startLine: number, endLine: number, maxBytes: number): Promise<ReadPart> {
-  const start = await offsetOfLine(read, startLine);
-  const { bytes, info } = await read(start, maxBytes + maxContinuation);
-  let [end, lines] = [0, endLine - startLine + 1];
-  while (lines > 0 && end < Math.min(bytes.length, maxBytes)) {
-    const at = bytes.indexOf(newline, end);
-    end = at === -1 ? bytes.length : at + 1;
-    lines--;
-  }
-  end = Math.min(end, maxBytes);
-  while (end < bytes.length && isContinuation(bytes[end])) end++;
-  return partOf(bytes.subarray(0, end), start, info);
-}
-
-/** Where a line begins, in bytes; the end of the text when it has fewer lines. */
-async function offsetOfLine(read: Read, line: number): Promise<number> {
-  let [before, offset] = [line - 1, 0];
-  while (before > 0) {
-    const { bytes } = await read(offset, scanBytes);
-    if (bytes.length === 0) return offset;
-    let from = 0;
-    for (; before > 0 && from < bytes.length; before--) {
-      const at = bytes.indexOf(newline, from);
-      if (at === -1) break;
-      from = at + 1;
-    }
-    offset += before === 0 ? from : bytes.length;
-  }
-  return offset;
-}
-
-function partOf(content: Buffer, offset: number, info: ArtifactInfo): ReadPart {
-  const eof = offset + content.length >= info.totalBytes;
-  return { ...info, content: content.toString('utf8'), offset, bytes: content.length, eof };
 }
 
 function unknownHandle(): ToolError {

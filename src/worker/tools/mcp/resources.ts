@@ -1,12 +1,10 @@
-import { isContinuation } from '../../../shared/base/text.ts';
-import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';
+import { partOf, type ReadRequest, type ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 import type { Connection } from './connection.ts';
 import { ServerGone, ServerRefusal } from './link.ts';
 
 const maxNamed = 10_000;
 const maxHandleChars = 2_048;
-const newline = 10;
 
 type Source = Pick<Connection, 'request' | 'clean'>;
 
@@ -30,8 +28,13 @@ export class RunResources {
   readonly reader: ResultReader = async (request) => {
     const found = this.#named.get(request.handle);
     if (!found) return undefined;
-    const bytes = await this.#bytes(request, found.server, found.source);
-    return { ...pageOf(bytes, request.range, request.maxBytes), trust: 'mcp-derived', toolName: found.server };
+    const all = await this.#bytes(request, found.server, found.source);
+    const info = { totalBytes: all.length, trust: 'mcp-derived', toolName: found.server } as const;
+    const { range: asked, maxBytes } = request;
+    const range = asked.kind === 'bytes' ? { ...asked, offset: Math.min(asked.offset, all.length) } : asked;
+    return await partOf(range, maxBytes, async (offset, length) => {
+      return { bytes: all.subarray(offset, offset + length), info };
+    });
   };
 
   async #bytes({ handle, range, signal }: ReadRequest, server: string, source: Source): Promise<Buffer> {
@@ -67,51 +70,4 @@ function textOf(part: unknown): string {
     'invalid_output',
     `it is no text: ${bytes} bytes of type ${type.slice(0, 100).replaceAll(/[^\w./+-]/g, '_')}`,
   );
-}
-
-type Page = Pick<ReadPart, 'content' | 'offset' | 'bytes' | 'totalBytes' | 'eof'>;
-
-/** The characters that begin within the range: pages that follow each other are exactly the text. */
-function pageOf(all: Buffer, range: ReadRange, maxBytes: number): Page {
-  const [start, end] = range.kind === 'bytes' ? byteRange(all, range, maxBytes) : lineRange(all, range, maxBytes);
-  const page = all.subarray(start, Math.max(start, end));
-  return {
-    content: page.toString('utf8'),
-    offset: start,
-    bytes: page.length,
-    totalBytes: all.length,
-    eof: start + page.length >= all.length,
-  };
-}
-
-function byteRange(
-  all: Buffer,
-  { offset, length }: Extract<ReadRange, { kind: 'bytes' }>,
-  maxBytes: number,
-): readonly [number, number] {
-  return [onCharacter(all, offset), onCharacter(all, offset + Math.min(length, maxBytes))];
-}
-
-function lineRange(
-  all: Buffer,
-  { startLine, endLine }: Extract<ReadRange, { kind: 'lines' }>,
-  maxBytes: number,
-): readonly [number, number] {
-  const start = afterLines(all, 0, startLine - 1);
-  return [start, Math.min(afterLines(all, start, endLine - startLine + 1), onCharacter(all, start + maxBytes))];
-}
-
-function afterLines(all: Buffer, from: number, lines: number): number {
-  let at = from;
-  for (let left = lines; left > 0 && at < all.length; left--) {
-    const end = all.indexOf(newline, at);
-    at = end === -1 ? all.length : end + 1;
-  }
-  return at;
-}
-
-function onCharacter(all: Buffer, offset: number): number {
-  let at = Math.min(offset, all.length);
-  while (at < all.length && isContinuation(all[at])) at++;
-  return at;
 }
