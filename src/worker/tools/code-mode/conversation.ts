@@ -1,4 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
+import { orLate } from '../../../shared/base/deadline.ts';
 import { depthOver } from '../../../shared/base/json.ts';
 import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
@@ -51,23 +52,19 @@ export async function converse(
   const { signal, limits } = request;
   const startedMs = clock.monotonic();
   const conversation = new Conversation(process, request);
-  const done = new AbortController();
+  // At once: a process that is killed because of the abort must not be what ended the script.
   const abort = () => conversation.fail('aborted', 'the call was aborted');
   signal.addEventListener('abort', abort, { once: true });
   process.listen({
     message: (message) => conversation.take(message),
     gone: (why) => conversation.fail('crashed', 'the process of the script died', why),
   });
-  clock.sleep(limits.timeoutMs + scriptGraceMs, done.signal).then(
-    () => conversation.fail('timeout', `the script took longer than ${limits.timeoutMs} ms`),
-    () => {},
-  );
   if (signal.aborted) abort();
   else process.send(order);
-
-  const ending = await conversation.ended;
-  done.abort();
+  const late = () => conversation.fail('timeout', `the script took longer than ${limits.timeoutMs} ms`);
+  await orLate(limits.timeoutMs + scriptGraceMs, conversation.end.promise, late, { clock });
   signal.removeEventListener('abort', abort);
+  const ending = await conversation.end.promise;
   process.listen(undefined);
   const isCut = !ending.outcome.ok && (ending.outcome.reason === 'aborted' || ending.outcome.reason === 'timeout');
   const leftMs = isCut || signal.aborted ? 0 : limits.timeoutMs - (clock.monotonic() - startedMs);
@@ -77,16 +74,13 @@ export async function converse(
 /** The messages of the process and the worker about one script, until it has ended. */
 class Conversation {
   readonly inFlight = new Set<Promise<void>>();
-  readonly ended: Promise<Omit<ScriptEnd, 'left'>>;
-  readonly #end: (end: Omit<ScriptEnd, 'left'>) => void;
+  readonly end = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
   readonly #process: Pick<ScriptProcess, 'send'>;
   readonly #request: ScriptRequest;
   #calls = 0;
   #hasEnded = false;
 
   constructor(process: Pick<ScriptProcess, 'send'>, request: ScriptRequest) {
-    const { promise, resolve } = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
-    [this.ended, this.#end] = [promise, resolve];
     this.#process = process;
     this.#request = request;
   }
@@ -94,7 +88,7 @@ class Conversation {
   /** Ends the script without a value. The first end counts. `why` is for the log. */
   fail(reason: ScriptFailure, message: string, why?: string): void {
     this.#hasEnded = true;
-    this.#end({ outcome: { ok: false, reason, message, logs: [], calls: this.#calls }, isSpent: true, why });
+    this.end.resolve({ outcome: { ok: false, reason, message, logs: [], calls: this.#calls }, isSpent: true, why });
   }
 
   /** Takes a message of the process. Throws for one that no script process sends now. */
@@ -102,7 +96,7 @@ class Conversation {
     if (this.#hasEnded) throw new Error('the script has ended');
     if (message.t === 'done') {
       this.#hasEnded = true;
-      this.#end({ outcome: outcomeOf(message, this.#calls, this.#request.limits), isSpent: message.isSpent });
+      this.end.resolve({ outcome: outcomeOf(message, this.#calls, this.#request.limits), isSpent: message.isSpent });
     } else if (message.t === 'call') this.#call(message);
     else throw new Error('it was ready before');
   }
@@ -172,11 +166,6 @@ async function leftBehind(
   clock: Clock,
 ): Promise<void> {
   if (inFlight.size === 0) return;
-  const done = new AbortController();
-  const aborted = Promise.withResolvers<void>();
-  const onAbort = () => void clock.sleep(scriptGraceMs, done.signal).then(aborted.resolve, () => {});
-  signal.addEventListener('abort', onAbort, { once: true });
-  await Promise.race([Promise.allSettled(inFlight), clock.sleep(waitMs, done.signal).catch(() => {}), aborted.promise]);
-  signal.removeEventListener('abort', onAbort);
-  done.abort();
+  const all = Promise.allSettled(inFlight);
+  await orLate(waitMs, all, () => {}, { clock, signal }).catch(() => orLate(scriptGraceMs, all, () => {}, { clock }));
 }

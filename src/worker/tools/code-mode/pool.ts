@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../../shared/base/clock.ts';
+import { orLate } from '../../../shared/base/deadline.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import { converse, type ScriptOutcome, type ScriptRequest } from './conversation.ts';
 import { ScriptProcess, type ScriptFailure } from './process.ts';
@@ -14,21 +15,14 @@ const maxScripts = 100;
 /** A process without a script for so long ends. */
 const idleMs = 60_000;
 
-/** Runs untrusted scripts, each in an engine of its own inside a process of the pool. */
-export interface ScriptPool extends AsyncDisposable {
-  /** Never rejects. A script waits up to `maxProcessWaitMs` for a process; its own time begins when it has one. */
-  run(request: ScriptRequest): Promise<ScriptOutcome>;
-  /** Of the processes that live. */
-  processIds(): readonly number[];
-}
-
-/** Processes are started when they are first needed. Disposing ends them all, whatever they do. */
-export function createScriptPool(options: {
+interface PoolOptions {
   readonly size: number;
   readonly log: Log;
   readonly clock: Clock;
-}): ScriptPool {
-  return new Pool(options.size, options.log, options.clock);
+}
+
+export function createScriptPool(options: PoolOptions): ScriptPool {
+  return new ScriptPool(options);
 }
 
 /** A place for one process, and the script in it. */
@@ -43,7 +37,11 @@ interface Waiter {
   take(lane: Lane): void;
 }
 
-class Pool implements ScriptPool {
+/**
+ * Runs untrusted scripts, each in an engine of its own inside a process of the pool. Processes are started when they are first
+ * needed. Disposing ends them all, whatever they do.
+ */
+export class ScriptPool implements AsyncDisposable {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #lanes: readonly Lane[];
@@ -51,12 +49,13 @@ class Pool implements ScriptPool {
   readonly #dying = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
-  constructor(size: number, log: Log, clock: Clock) {
+  constructor({ size, log, clock }: PoolOptions) {
     this.#log = log;
     this.#clock = clock;
     this.#lanes = Array.from({ length: size }, () => ({ process: undefined, isBusy: false, idle: undefined }));
   }
 
+  /** Never rejects. A script waits up to `maxProcessWaitMs` for a process; its own time begins when it has one. */
   async run(request: ScriptRequest): Promise<ScriptOutcome> {
     const { limits, source } = request;
     if (source.length > limits.maxSourceChars)
@@ -81,6 +80,7 @@ class Pool implements ScriptPool {
     return outcome;
   }
 
+  /** Of the processes that live. */
   processIds(): readonly number[] {
     return this.#lanes.flatMap(({ process }) => (process?.id === undefined || process.isGone ? [] : [process.id]));
   }
@@ -99,22 +99,14 @@ class Pool implements ScriptPool {
     const { promise, resolve } = Promise.withResolvers<Lane | ScriptFailure>();
     const waiter: Waiter = { tenant, take: resolve };
     this.#waiters.add(waiter);
-    const done = new AbortController();
-    // Off the list at once: a lane must not go to a waiter that has left.
+    // Off the list, and the lane all the same if it came before that: a lane must not go to a waiter that has left.
     const abandon = (why: ScriptFailure) => {
       this.#waiters.delete(waiter);
       resolve(why);
+      return promise;
     };
-    const abort = () => abandon('aborted');
-    signal.addEventListener('abort', abort, { once: true });
-    this.#clock.sleep(maxProcessWaitMs, done.signal).then(
-      () => abandon('busy'),
-      () => {},
-    );
-    const got = await promise;
-    signal.removeEventListener('abort', abort);
-    done.abort();
-    return got;
+    const race = { clock: this.#clock, signal };
+    return await orLate(maxProcessWaitMs, promise, () => abandon('busy'), race).catch(() => abandon('aborted'));
   }
 
   /** Rather one whose process is this tenant's, then one without a process, then one whose process is replaced. */
@@ -138,21 +130,14 @@ class Pool implements ScriptPool {
     if (lane.process?.tenant === tenant && !lane.process.isGone) return lane.process;
     this.#discard(lane, 'it belongs to another tenant');
     const { promise: ready, resolve } = Promise.withResolvers<string | undefined>();
-    const done = new AbortController();
     try {
-      const process = ScriptProcess.start(tenant, {
+      const process = new ScriptProcess(tenant, {
         message: (message) => resolve(message.t === 'ready' ? undefined : 'it spoke too early'),
         gone: resolve,
       });
       lane.process = process;
-      const abort = () => resolve('aborted');
-      signal.addEventListener('abort', abort, { once: true });
-      this.#clock.sleep(startMs, done.signal).then(
-        () => resolve(`it was not ready within ${startMs} ms`),
-        () => {},
-      );
-      const why = await ready;
-      signal.removeEventListener('abort', abort);
+      const late = () => `it was not ready within ${startMs} ms`;
+      const why = await orLate(startMs, ready, late, { clock: this.#clock, signal }).catch(() => 'aborted');
       process.listen(undefined);
       if (why === undefined) return process;
       this.#discard(lane, why);
@@ -160,8 +145,6 @@ class Pool implements ScriptPool {
       this.#log.error({ why }, 'a script process could not be started');
     } catch (error) {
       this.#log.error({ err: error }, 'a script process could not be started');
-    } finally {
-      done.abort();
     }
     return 'unavailable';
   }

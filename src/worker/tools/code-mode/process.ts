@@ -83,8 +83,14 @@ export class ScriptProcess {
   #isGone = false;
   #complaint = '';
 
-  private constructor(tenant: string, child: ChildProcess) {
+  /** Starts one; its listener gets `ready` or `gone`. */
+  constructor(tenant: string, listener: ProcessListener) {
     this.tenant = tenant;
+    const child = spawn(process.execPath, [...confinement(), childFile], {
+      cwd: '/',
+      env: {},
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    });
     this.#child = child;
     this.#channel = child.stdio[3] as Socket;
     giveWay(child.pid);
@@ -107,20 +113,7 @@ export class ScriptProcess {
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#complaint = `${this.#complaint}${chunk.toString()}`.slice(0, maxComplaintChars);
     });
-  }
-
-  /** Starts one; its listener gets `ready` or `gone`. */
-  static start(tenant: string, listener: ProcessListener): ScriptProcess {
-    const started = new ScriptProcess(
-      tenant,
-      spawn(process.execPath, [...confinement(), childFile], {
-        cwd: '/',
-        env: {},
-        stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-      }),
-    );
-    started.listen(listener);
-    return started;
+    this.listen(listener);
   }
 
   get id(): number | undefined {

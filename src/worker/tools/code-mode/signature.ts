@@ -36,6 +36,10 @@ function callee(name: string): string {
   return isIdentifier(name) ? `tools.${name}` : `tools[${quoted(name)}]`;
 }
 
+const scalars: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({ string: 'string', number: 'number', integer: 'number', boolean: 'boolean', null: 'null' }),
+);
+
 /** JSON Schema as TypeScript: close enough to write a call, never a proof. */
 class Types {
   readonly #root: Record<string, unknown>;
@@ -69,23 +73,9 @@ class Types {
   }
 
   #named(it: Record<string, unknown>, depth: number): string {
-    switch (it['type'] ?? ('properties' in it ? 'object' : undefined)) {
-      case 'string':
-        return 'string';
-      case 'number':
-      case 'integer':
-        return 'number';
-      case 'boolean':
-        return 'boolean';
-      case 'null':
-        return 'null';
-      case 'array':
-        return this.#array(it, depth);
-      case 'object':
-        return this.#object(it, depth);
-      default:
-        return 'unknown';
-    }
+    const type = it['type'] ?? ('properties' in it ? 'object' : undefined);
+    if (type === 'array') return this.#array(it, depth);
+    return type === 'object' ? this.#object(it, depth) : (scalars.get(type) ?? 'unknown');
   }
 
   #array(it: Record<string, unknown>, depth: number): string {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
+import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import type { HostContext, InnerOutcome, Tool, CatalogueEntry } from '../tool.ts';
@@ -60,7 +60,7 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
           gated.has(name) ? needsApproval : await host.callTool(name, args),
       });
       if (outcome.logs.length > 0) host.progress({ logs: outcome.logs });
-      if (!outcome.ok) throw new ToolError(kindOf(outcome.reason), outcome.message);
+      if (!outcome.ok) throw new ToolError(kindOf[outcome.reason], outcome.message);
       return outcome.value === undefined
         ? 'The script ended and returned nothing: end it with `return` and a value to see one.'
         : outcome.value;
@@ -96,31 +96,20 @@ function callable(host: HostContext) {
 }
 
 /** What the script did wrong is the model's to repair, and does not count against the tool. */
-function kindOf(reason: ScriptFailure): ToolErrorKind {
-  switch (reason) {
-    case 'source':
-    case 'syntax':
-    case 'threw':
-    case 'stuck':
-      return 'invalid_input';
-    case 'result':
-      return 'invalid_output';
-    case 'calls':
-    case 'memory':
-    case 'crashed':
-      return 'sandbox_violation';
-    case 'timeout':
-      return 'timeout';
-    case 'aborted':
-      return 'aborted';
-    case 'busy':
-      return 'rate_limited';
-    case 'unavailable':
-      return 'execution_failed';
-    default:
-      return assertNever(reason);
-  }
-}
+const kindOf: Readonly<Record<ScriptFailure, ToolErrorKind>> = {
+  source: 'invalid_input',
+  syntax: 'invalid_input',
+  threw: 'invalid_input',
+  stuck: 'invalid_input',
+  result: 'invalid_output',
+  calls: 'sandbox_violation',
+  memory: 'sandbox_violation',
+  crashed: 'sandbox_violation',
+  timeout: 'timeout',
+  aborted: 'aborted',
+  busy: 'rate_limited',
+  unavailable: 'execution_failed',
+};
 
 const maxAnswerChars = 24_000;
 
