@@ -4,7 +4,7 @@ import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { unlessAborted, within } from '../../../shared/base/deadline.ts';
-import { FloodGate, maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
+import { floodGate, maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
 import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';
 import { readTools, type ListedTool } from './list.ts';
 import type { ResolvedServer } from './values.ts';
@@ -25,8 +25,8 @@ type Result = Readonly<Record<string, unknown>>;
 /** A server, connected as often as it takes. A lost connection is made anew with the next request. */
 export class Connection {
   readonly #options: ConnectionOptions;
-  readonly #reconnects: FloodGate;
-  readonly #listReads: FloodGate;
+  readonly #mayReconnect;
+  readonly #mayReadList;
   readonly #closing = new AbortController();
   /** Links that are on their way out, with their processes. */
   readonly #closings = new Set<Promise<void>>();
@@ -40,8 +40,8 @@ export class Connection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
-    this.#reconnects = new FloodGate(maxReconnects, reconnectWindowMs, options.clock);
-    this.#listReads = new FloodGate(maxListReads, reconnectWindowMs, options.clock);
+    this.#mayReconnect = floodGate(maxReconnects, reconnectWindowMs, options.clock);
+    this.#mayReadList = floodGate(maxListReads, reconnectWindowMs, options.clock);
   }
 
   /** Always the same list until the server has another one. */
@@ -108,7 +108,7 @@ export class Connection {
     this.#closing.signal.throwIfAborted();
     if (this.#link && !this.#link.isGone) return this.#link;
     if (!this.#opening) {
-      if (this.#wasOpen && !this.#reconnects.allows())
+      if (this.#wasOpen && !this.#mayReconnect())
         throw new ServerGone('it was lost too often: it is left alone for a minute', false);
       this.#opening = this.#connect().finally(() => (this.#opening = undefined));
       this.#opening.catch(() => {});
@@ -180,7 +180,7 @@ export class Connection {
 
   async #readAgain(): Promise<void> {
     const { name, server, clock, log } = this.#options;
-    while (this.#isStale && this.#link && this.#listReads.allows()) {
+    while (this.#isStale && this.#link && this.#mayReadList()) {
       this.#isStale = false;
       const link = this.#link;
       const settled = await within(

@@ -1,7 +1,7 @@
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Egress, FetchLike } from '../../../shared/egress/egress.ts';
-import { FloodGate, maxMessageBytes, maxMessageDepth, maxReconnects, reconnectWindowMs } from './limits.ts';
+import { floodGate, maxMessageBytes, maxMessageDepth, maxReconnects, reconnectWindowMs } from './limits.ts';
 
 const minReconnectMs = 500;
 const maxReconnectMs = 10_000;
@@ -17,8 +17,8 @@ export function httpTransport(
   egress: Pick<Egress, 'asFetch'>,
   clock: Clock,
 ): StreamableHTTPClientTransport {
-  const again = new FloodGate(4 * maxReconnects, reconnectWindowMs, clock);
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
+  const mayReconnect = floodGate(4 * maxReconnects, reconnectWindowMs, clock);
+  return new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { ...headers } },
     fetch: shallow(egress.asFetch({ maxBytes: maxMessageBytes })),
     reconnectionOptions: {
@@ -29,14 +29,13 @@ export function httpTransport(
     },
     // A server may ask for any delay, also for none.
     reconnectionScheduler(reconnect, delayMs) {
-      if (!again.allows()) return undefined;
+      if (!mayReconnect()) return undefined;
       const done = new AbortController();
       const waitMs = Math.min(Math.max(delayMs, minReconnectMs), maxReconnectMs);
       clock.sleep(waitMs, done.signal).then(reconnect, () => {});
       return () => done.abort();
     },
   });
-  return transport;
 }
 
 /** The same, but a body that is nested too deeply breaks off before it is parsed. */

@@ -48,26 +48,17 @@ export interface McpRun {
   readonly results?: readonly string[];
 }
 
+const defaultIdleMs = 300_000;
+
+export function createMcpHub(options: McpHubOptions): McpHub {
+  return new McpHub(options);
+}
+
 /**
  * The MCP servers of a worker. A server over stdio is a process for each run; one over HTTP is a connection that the runs of
  * a tenant share as long as address and headers are the same.
  */
-export interface McpHub extends AsyncDisposable {
-  /**
-   * Opens the servers that an agent's grants name. Throws `mcp_unavailable` for one that is required and cannot be reached,
-   * `agent_manifest_invalid` for a grant of a server that is not defined, `validation` for one of a tool that a required
-   * server does not have, and the signal's reason. Nothing stays open then.
-   */
-  open(agent: McpAgent, run: McpRun, signal: AbortSignal): Promise<OpenedTools>;
-}
-
-const defaultIdleMs = 300_000;
-
-export function createMcpHub(options: McpHubOptions): McpHub {
-  return new Hub(options);
-}
-
-class Hub implements McpHub {
+export class McpHub implements AsyncDisposable {
   readonly #options: McpHubOptions;
   readonly #pool: ConnectionPool;
   readonly #checks = new ArgumentChecks();
@@ -80,6 +71,11 @@ class Hub implements McpHub {
     this.#pool = new ConnectionPool(options.idleMs ?? defaultIdleMs, options.clock);
   }
 
+  /**
+   * Opens the servers that an agent's grants name. Throws `mcp_unavailable` for one that is required and cannot be reached,
+   * `agent_manifest_invalid` for a grant of a server that is not defined, `validation` for one of a tool that a required
+   * server does not have, and the signal's reason. Nothing stays open then.
+   */
   async open(agent: McpAgent, run: McpRun, signal: AbortSignal): Promise<OpenedTools> {
     if (this.#isClosed) throw new RunError('mcp_unavailable', 'this worker is stopping');
     signal.throwIfAborted();

@@ -33,25 +33,13 @@ export const maxListReads = 60;
 export const minProgressGapMs = 100;
 export const maxProgressNotes = 1_000;
 
-/** Counts what happens in a window of time, and shows when it is too much. */
-export class FloodGate {
-  readonly #max: number;
-  readonly #windowMs: number;
-  readonly #clock: Pick<Clock, 'monotonic'>;
-  #since = -Infinity;
-  #count = 0;
-
-  constructor(max: number, windowMs: number, clock: Pick<Clock, 'monotonic'>) {
-    this.#max = max;
-    this.#windowMs = windowMs;
-    this.#clock = clock;
-  }
-
-  /** Counts, and answers whether it is still within bounds. */
-  allows(count = 1): boolean {
-    const now = this.#clock.monotonic();
-    if (now - this.#since >= this.#windowMs) [this.#since, this.#count] = [now, 0];
-    this.#count += count;
-    return this.#count <= this.#max;
-  }
+/** Counts what happens in a window of time: the function that counts answers whether it is still within bounds. */
+export function floodGate(max: number, windowMs: number, clock: Pick<Clock, 'monotonic'>): (count?: number) => boolean {
+  let [since, sum] = [-Infinity, 0];
+  return (count = 1) => {
+    const now = clock.monotonic();
+    if (now - since >= windowMs) [since, sum] = [now, 0];
+    sum += count;
+    return sum <= max;
+  };
 }

@@ -19,7 +19,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { cleanJson } from '../../../shared/base/text.ts';
 import { EgressError } from '../../../shared/egress/egress-fetch.ts';
 import type { Egress } from '../../../shared/egress/egress.ts';
-import { FloodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';
+import { floodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';
 import { httpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
 import type { Endpoint } from './values.ts';
@@ -224,11 +224,11 @@ export class Link {
   #watch(): void {
     const transport = this.#transport;
     const [deliver, send] = [transport.onmessage, transport.send.bind(transport)];
-    const flood = new FloodGate(maxUnaskedMessages, floodWindowMs, this.#options.clock);
+    const isWithinBounds = floodGate(maxUnaskedMessages, floodWindowMs, this.#options.clock);
     const onMessage = (message: JSONRPCMessage, extra?: MessageExtraInfo) => {
       if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) {
         if (message.id !== undefined) this.#waiting.delete(message.id);
-      } else if (!flood.allows()) {
+      } else if (!isWithinBounds()) {
         this.#options.onComplaint('it sends more messages than were asked for');
         void this.close();
         return;

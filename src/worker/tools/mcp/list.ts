@@ -59,20 +59,12 @@ function listedTool(
 ): ListedTool | undefined {
   const { title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
   const name = nameOf(given);
-  if (name === undefined) {
-    problems.push('a tool without a usable name is left out');
-    return undefined;
-  }
-  if (names.has(name)) {
-    problems.push(`${name}: is there twice; the first one is used`);
-    return undefined;
-  }
+  const leaveOut = (problem: string): undefined => void problems.push(problem);
+  if (name === undefined) return leaveOut('a tool without a usable name is left out');
+  if (names.has(name)) return leaveOut(`${name}: is there twice; the first one is used`);
   names.add(name);
   const bound = boundSchema(inputSchema);
-  if (bound.kind === 'unfit') {
-    problems.push(`${name}: is left out, ${bound.problem}`);
-    return undefined;
-  }
+  if (bound.kind === 'unfit') return leaveOut(`${name}: is left out, ${bound.problem}`);
   const { schema } = bound;
   if (schema.droppedPatterns > 0)
     problems.push(`${name}: ${schema.droppedPatterns} of its patterns are left to the server, RE2 does not take them`);

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { depthOver } from '../../../shared/base/json.ts';
-import { FloodGate, floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
+import { floodGate, floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
 
 export interface StdioCommand {
   readonly command: string;
@@ -45,7 +45,7 @@ export class StdioTransport implements Transport {
   onmessage?: Transport['onmessage'];
   readonly #command: StdioCommand;
   readonly #clock: Clock;
-  readonly #flood: FloodGate;
+  readonly #isWithinBounds;
   #child: ChildProcess | undefined;
   #exited: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -59,7 +59,7 @@ export class StdioTransport implements Transport {
   constructor(command: StdioCommand, clock: Clock) {
     this.#command = command;
     this.#clock = clock;
-    this.#flood = new FloodGate(maxWindowBytes, floodWindowMs, clock);
+    this.#isWithinBounds = floodGate(maxWindowBytes, floodWindowMs, clock);
   }
 
   get pid(): number | undefined {
@@ -174,7 +174,7 @@ export class StdioTransport implements Transport {
 
   #onChunk(chunk: Buffer): void {
     if (this.#problem !== undefined) return;
-    if (!this.#flood.allows(chunk.length)) return this.#breakOff('it sends more than can be read');
+    if (!this.#isWithinBounds(chunk.length)) return this.#breakOff('it sends more than can be read');
     let start = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
       if (!this.#gather(chunk.subarray(start, end))) return;
