@@ -159,12 +159,9 @@ function add(to: Map<string, CapabilityResolver>, name: string, resolver: Capabi
 
 function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilities {
   const servers = mcpServers.safeParse(parts.mcpServers ?? {});
-  const taken = (parts.tools ?? []).find(({ name }) => isReservedName(name));
-  if (taken)
-    throw new RunError(
-      'tool_unavailable',
-      `${what}: the name of its tool ${taken.name} is reserved; give it another one`,
-    );
+  const taken = (parts.tools ?? []).find(({ name }) => isReservedName(name))?.name;
+  if (taken !== undefined)
+    throw new RunError('tool_unavailable', `${what}: the name of its tool ${taken} is reserved; give it another one`);
   if (servers.success) return { mcpServers: servers.data, tools: parts.tools ?? [] };
   const problems = problemsOf(servers.error, 'servers');
   throw new RunError('tool_unavailable', `${what}: its servers are not valid:\n  ${problems.join('\n  ')}`, {
@@ -172,7 +169,7 @@ function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilitie
   });
 }
 
-const short = (text: string) => clip(text, maxShownChars);
+const short = <T extends string | undefined>(text: T) => (text === undefined ? text : clip(text, maxShownChars)) as T;
 
 /**
  * The side channels of one run. Texts are cut after 4,000 characters. `emit` stamps each event with the run, its agent and
@@ -184,17 +181,12 @@ export function sideChannels(emit: (event: EventBody) => void): SideChannels {
       emit({
         type: 'capability.file_sent',
         fileType: short(fileType),
-        path: path === undefined ? undefined : short(path),
-        handle: handle === undefined ? undefined : short(handle),
-        caption: caption === undefined ? undefined : short(caption),
+        path: short(path),
+        handle: short(handle),
+        caption: short(caption),
       }),
     shareNote: ({ title, slug, message }) =>
-      emit({
-        type: 'capability.note_shared',
-        title: short(title),
-        slug: short(slug),
-        message: message === undefined ? undefined : short(message),
-      }),
+      emit({ type: 'capability.note_shared', title: short(title), slug: short(slug), message: short(message) }),
     changePin: () => emit({ type: 'capability.pin_changed' }),
     notifyUser: (message) => emit({ type: 'capability.user_notified', message: short(message) }),
   };

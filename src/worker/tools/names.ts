@@ -1,7 +1,7 @@
 import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
 import { reservedToolNames } from '../../shared/contract/reserved.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { Tool } from './tool.ts';
+import type { Tool, ToolSource } from './tool.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 
 /** Tools of this package that an agent names, or that a run is given. Code of an author's own may stand in for them. */
@@ -29,15 +29,7 @@ export function isFreeForServers(name: string): boolean {
 }
 
 /** The names by which configuration means a server's tool: by the server's own name for it, and by its safe form. */
-export function qualifiedNames({
-  server,
-  tool,
-  safeName,
-}: {
-  readonly server: string;
-  readonly tool: string;
-  readonly safeName: string;
-}): readonly string[] {
+export function qualifiedNames({ server, tool, safeName }: Omit<ToolSource, 'definition'>): readonly string[] {
   return [...new Set([tool, safeName])].map((name) => `${serverPrefix}${server}/${name}`);
 }
 

@@ -1,7 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import type { Egress } from '../../../shared/egress/egress.ts';
-import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
+import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { EgressError, type EgressResponse, connectionHeaders } from '../../../shared/egress/egress-fetch.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { defineTool } from '../define.ts';
@@ -128,31 +128,29 @@ function answerOf({ status, headers, body, truncated, url }: EgressResponse, ask
   });
 }
 
-/** The error for the model. A host that does not answer is no fault of the tool: its breaker does not count it. */
+/** Undefined: a host that does not answer is no fault of the tool, and its breaker does not count it. */
+const failures: Readonly<Record<EgressError['reason'], ToolErrorKind | undefined>> = {
+  private_address: 'capability_blocked',
+  domain_not_allowed: 'capability_blocked',
+  insecure_url: 'capability_blocked',
+  port_not_allowed: 'capability_blocked',
+  userinfo: 'capability_blocked',
+  invalid_url: 'invalid_input',
+  timeout: 'timeout',
+  too_many_redirects: undefined,
+  too_large: undefined,
+  unreachable: undefined,
+};
+
+/** The error for the model. */
 function failureOf(error: unknown, method: string): ToolOutput {
   if (!(error instanceof EgressError)) throw error;
   const { reason, message, mayHaveArrived } = error;
-  const failure = (kind: ToolErrorKind, text = message) => new ToolError(kind, text, { cause: error });
   if (mayHaveArrived && !readingMethods.has(method))
-    throw failure('outcome_unknown', `${message}; the request may have taken effect`);
-  switch (reason) {
-    case 'private_address':
-    case 'domain_not_allowed':
-    case 'insecure_url':
-    case 'port_not_allowed':
-    case 'userinfo':
-      throw failure('capability_blocked');
-    case 'invalid_url':
-      throw failure('invalid_input');
-    case 'timeout':
-      throw failure('timeout');
-    case 'too_many_redirects':
-    case 'too_large':
-    case 'unreachable':
-      return new ToolOutput(message, { isError: true });
-    default:
-      return assertNever(reason);
-  }
+    throw new ToolError('outcome_unknown', `${message}; the request may have taken effect`, { cause: error });
+  const kind = failures[reason];
+  if (kind) throw new ToolError(kind, message, { cause: error });
+  return new ToolOutput(message, { isError: true });
 }
 
 const token = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$/;

@@ -71,23 +71,11 @@ async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): P
     };
   const { runId, tenant } = batch.context;
   const { needsApproval } = tool;
-  const needed =
-    typeof needsApproval === 'boolean' ? needsApproval : await isNeeded(needsApproval, args, { runId, tenant });
-  return needed ? { kind: 'approval', mode: 'approval', reason: undefined } : undefined;
-}
-
-async function isNeeded(
-  ask: Exclude<ReadyCall['tool']['needsApproval'], boolean>,
-  args: unknown,
-  call: { readonly runId: string; readonly tenant: string },
-): Promise<boolean> {
-  try {
-    // Whatever is not a clear no asks a person.
-    const answer: unknown = await ask(args, call);
-    return answer !== false;
-  } catch {
-    return true;
-  }
+  const ask = async (): Promise<unknown> =>
+    typeof needsApproval === 'boolean' ? needsApproval : await needsApproval(args, { runId, tenant });
+  // Whatever is not a clear no asks a person.
+  const isNeeded = (await ask().catch(() => true)) !== false;
+  return isNeeded ? { kind: 'approval', mode: 'approval', reason: undefined } : undefined;
 }
 
 function askedBy({ tool, args }: ReadyCall): string {

@@ -4,7 +4,7 @@ import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, CallEnding } from './batch.ts';
-import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from '../tool-error.ts';
@@ -44,10 +44,12 @@ export function conclude(
   switch (ending.kind) {
     case 'result':
       return settle(prepared, ending.result, durationMs, batch, before);
-    case 'aborted':
+    case 'aborted': {
       // Where another worker continues the run, the call has not ended, and the ends that come after it wait on.
       if (!endsRun(batch.signal.reason)) return;
-      return batch.results.settle(call.index, endEvent(prepared, aborted(call), durationMs, batch.host.redactor));
+      const stopped = errorResult({ kind: 'aborted', message: 'the call was stopped before it answered' }, call.name);
+      return batch.results.settle(call.index, endEvent(prepared, stopped, durationMs, batch.host.redactor));
+    }
     case 'unknown':
       return concludeUnknown(prepared, durationMs, batch);
     default:
@@ -149,13 +151,12 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
       batch.asks.push({ item: outcomeItem(prepared, ask), ask, isNew: true });
       return batch.results.settle(call.index, null);
     }
-    case 'fail':
+    case 'fail': {
       host.emit(event);
-      batch.fatal.push({
-        kind: 'failed',
-        error: new RunError('tool_outcome_unknown', `it is not known whether a call of tool ${call.name} took effect`),
-      });
+      const why = `it is not known whether a call of tool ${call.name} took effect`;
+      batch.fatal.push({ kind: 'failed', error: new RunError('tool_outcome_unknown', why) });
       return batch.results.settle(call.index, null);
+    }
     default:
       assertNever(onUnknown);
   }
@@ -174,8 +175,4 @@ export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
     requestedAt: new Date(ask.requestedAtMs).toISOString(),
     expiresAt: new Date(ask.expiresAtMs).toISOString(),
   };
-}
-
-function aborted(call: StepCall): CallResult {
-  return errorResult({ kind: 'aborted', message: 'the call was stopped before it answered' }, call.name);
 }

@@ -57,11 +57,9 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
     throw new ToolError('depth_limit', `agents may work for each other at most ${maxDepth} deep; answer yourself`);
   if (Buffer.byteLength(spec.input) > maxInputBytes)
     throw new ToolError('invalid_input', `the message to ${spec.agentId} is over ${maxInputBytes} bytes`);
+  const tooLong = `the conversation that goes to ${spec.agentId} is over ${maxHistoryBytes} bytes`;
   if (spec.history && Buffer.byteLength(jsonText(spec.history)) > maxHistoryBytes)
-    throw new ToolError(
-      'invalid_input',
-      `the conversation that goes to ${spec.agentId} is over ${maxHistoryBytes} bytes`,
-    );
+    throw new ToolError('invalid_input', tooLong);
   const id = childIdFor(host.step, call.index);
   const requestedAtMs = call.child?.requestedAtMs ?? host.clock.now();
   const item: PendingItem = {

@@ -45,18 +45,13 @@ export async function runInner(
   if (stopped) return stopped;
   try {
     const args = jsonOf(asked.args) ?? '{}';
-    const call: StepCall = {
-      index: parent.call.index,
-      id: `${parent.call.id}/${++script.calls}`,
-      name: asked.name,
-      args,
-      status: 'todo',
-    };
+    const { index, id: parentToolCallId } = parent.call;
+    const id = `${parentToolCallId}/${++script.calls}`;
+    const call: StepCall = { index, id, name: asked.name, args, status: 'todo' };
     // A script may call deferred tools at once: nothing of them is in the context.
     const { registry } = batch.preparation;
     const promoted = registry.listDeferred().map(({ name }) => name);
     const prepared = await prepareCall(call, { ...batch.preparation, promoted });
-    const parentToolCallId = parent.call.id;
     const under = { ...prepared, parentToolCallId };
     const publish = (event: EventBody) => batch.host.emit(event);
     if (under.kind === 'refused') return publishResult(under, under.result, batch, publish);
@@ -101,10 +96,8 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
   const { host, context } = batch;
   const exclusive = ready.tool.executionMode === 'sequential';
   if (ready.tool.effect === 'read') {
-    return await script.gate.pass(
-      exclusive,
-      async () => stopOf(batch) ?? (await run(ready, batch, (event) => host.emit(event))),
-    );
+    const publish = (event: EventBody) => host.emit(event);
+    return await script.gate.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch, publish)));
   }
   const print = fingerprint(ready.call.name, ready.call.args);
   const before = [...script.left].find(([, inner]) => inner.fingerprint === print);

@@ -68,22 +68,12 @@ export async function checkCall(
     if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);
     const checked = await tool.check(fixed && isRecord(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));
     if (!checked.ok) return refused(call, 'invalid_input', redactor.text(checked.problems.join('; ')));
-    return {
-      kind: 'ready',
-      call,
-      tool,
-      raw: isRecord(raw) ? raw : {},
-      args: checked.value,
-      shown: shownArgs(raw, redactor),
-    };
+    const shown = shownArgs(raw, redactor);
+    return { kind: 'ready', call, tool, raw: isRecord(raw) ? raw : {}, args: checked.value, shown };
   } catch (thrown) {
     // A check that throws is a defect of the tool: the model cannot repair it.
-    const fault = faultOf(thrown);
-    return {
-      kind: 'refused',
-      call,
-      result: errorResult({ ...fault, message: redactor.text(fault.message) }, call.name),
-    };
+    const { kind, message } = faultOf(thrown);
+    return { kind: 'refused', call, result: errorResult({ kind, message: redactor.text(message) }, call.name) };
   }
 }
 

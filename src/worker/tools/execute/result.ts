@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../../shared/base/ids.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
@@ -38,19 +38,16 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
       return errorResult({ kind: 'inbound_sanitization_blocked', message }, call.name);
     }
     if (output.isError) {
-      const failed = errorResult(
-        { kind: 'execution_failed', message: batch.host.redactor.text(clean.text) },
-        call.name,
-      );
+      const message = batch.host.redactor.text(clean.text);
+      const failed = errorResult({ kind: 'execution_failed', message }, call.name);
       return { ...failed, trust: origin.trust, findings: clean.findings };
     }
-    const handle = output.handle ?? fitted.handle;
     return {
       content: clean.text,
       trust: origin.trust,
       findings: clean.findings.length > 0 ? clean.findings : undefined,
       sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
-      handle,
+      handle: output.handle ?? fitted.handle,
     };
   } catch {
     return errorResult({ kind: 'invalid_output', message: 'its result cannot be written as JSON' }, call.name);
@@ -76,12 +73,8 @@ function cleaned(
 ): ReturnType<typeof sanitise> {
   const treatment = inboundSanitization ?? tool.inboundSanitization;
   // The same for every worker that finishes the same call, and unknown to the author of the text.
-  const nonce = nonceOf(`${context.runId}:${host.step}:${toolName}`);
+  const nonce = sha256(`${context.runId}:${host.step}:${toolName}`).slice(0, 12);
   return sanitise(text, { trust, toolName, nonce, treatment });
-}
-
-function nonceOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
 /** The beginning of a result for events, scrubbed. Scrubs more than it shows, so that no cut leaves half a credential. */

@@ -1,7 +1,7 @@
 import type { EventBody, PendingItem, SuspendReason } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { fingerprint } from './args.ts';
-import type { Batch } from './batch.ts';
+import type { Batch, Permission } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
@@ -41,12 +41,10 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
   if (fault) batch.fatal.push({ kind: 'failed', error: fault });
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const starting = admitted.filter((call) => !isDelegated(call) || needsIntent(call));
-    const starts = inCallOrder([...starting.map((call) => ({ call })), ...concluded]);
-    const begun = await begin(
-      admitted,
-      starts.map(({ call, result }) => startEvent(call, result)),
-      batch,
-    );
+    const starts = [...starting.map((call) => ({ call, result: undefined })), ...concluded];
+    const inCallOrder = starts.toSorted((a, b) => a.call.call.index - b.call.call.index);
+    const events = inCallOrder.map(({ call, result }) => startEvent(call, result));
+    const begun = await begin(admitted, events, batch);
     for (const { call, result, denied } of concluded)
       conclude(call, { kind: 'result', result }, 0, batch, denied && [denied]);
     await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
@@ -78,32 +76,16 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
 /** After this the runs that do calls are started again, which changes nothing unless one of them, or its end, got lost. */
 const lookAfterMs = 60_000;
 
-interface Admitted {
-  readonly toRun: readonly ReadyCall[];
-  readonly concluded: readonly Concluded[];
-}
-
-interface Concluded {
-  readonly call: PreparedCall;
-  readonly result: CallResult;
-  /** The event that a person, or the clock, has denied it. */
-  readonly denied?: EventBody;
-}
+type Concluded = Pick<Extract<Permission, { readonly kind: 'concluded' }>, 'call' | 'result' | 'denied'>;
 
 /** Asks rules and people about each call. Calls that wait neither run nor publish a start. */
-async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<Admitted> {
+async function admit(prepared: readonly PreparedCall[], batch: Batch) {
   const toRun: ReadyCall[] = [];
   const concluded: Concluded[] = [];
   for (const call of prepared) {
-    if (call.kind === 'refused') {
-      concluded.push({ call, result: call.result });
-      continue;
-    }
-    const refusal = surplus(call, batch);
-    if (refusal) {
-      concluded.push({ call, result: refusal });
-      continue;
-    }
+    const result = call.kind === 'refused' ? call.result : surplus(call, batch);
+    if (result) concluded.push({ call, result });
+    if (result || call.kind === 'refused') continue;
     // It was permitted when its run began.
     const permission = call.call.child ? ({ kind: 'go', call } as const) : await permit(call, batch);
     if (permission.kind === 'go') {
@@ -117,16 +99,6 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
     }
   }
   return { toRun, concluded };
-}
-
-interface Starting {
-  readonly call: PreparedCall;
-  /** What stands in for its result. */
-  readonly result?: CallResult;
-}
-
-function inCallOrder(calls: readonly Starting[]): readonly Starting[] {
-  return calls.toSorted((a, b) => a.call.call.index - b.call.call.index);
 }
 
 function reasonOf(asks: readonly Ask[]): SuspendReason {

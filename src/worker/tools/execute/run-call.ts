@@ -105,12 +105,8 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
         : { ok: false, kind: 'aborted', message: 'the call that asks for it has ended' },
   };
   const own = tool.trust === 'built-in' ? ofPackage : {};
-  const settled = await within(
-    tool.timeoutMs,
-    (signal) => tool.execute(args, { ...given, ...own, signal }),
-    host.clock,
-    batch.signal,
-  );
+  const work = (signal: AbortSignal) => tool.execute(args, { ...given, ...own, signal });
+  const settled = await within(tool.timeoutMs, work, host.clock, batch.signal);
   open = false;
   return { promoted, settled };
 }
@@ -145,11 +141,8 @@ async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promi
     return isUnsure ? await unlessKnown(failed, ready, batch) : failed;
   }
   const message = `it did not answer within ${tool.timeoutMs} ms`;
-  return await unlessKnown(
-    { kind: 'result', result: errorResult({ kind: 'timeout', message }, call.name) },
-    ready,
-    batch,
-  );
+  const result = errorResult({ kind: 'timeout', message }, call.name);
+  return await unlessKnown({ kind: 'result', result }, ready, batch);
 }
 
 /** A call without an answer may have taken effect. Where the tool reports that it has not, the call has failed. */
@@ -185,8 +178,7 @@ export async function recover(prepared: readonly PreparedCall[], batch: Batch): 
   const settled = new Set<PreparedCall>();
   await inLanes(prepared.filter(isInDoubt), batch.host.maxParallel, async (call) => {
     if (call.call.ask?.kind === 'unknown_outcome') {
-      if (!settleByPerson(call, batch)) return;
-      settled.add(call);
+      if (settleByPerson(call, batch)) settled.add(call);
       return;
     }
     const found = call.kind === 'ready' ? await reconcile(call, batch) : ({ kind: 'unknown' } as const);
@@ -207,18 +199,13 @@ function isInDoubt(prepared: PreparedCall): boolean {
 function settleByPerson(prepared: PreparedCall, batch: Batch): boolean {
   const { call } = prepared;
   const { ask, decision } = call;
-  if (!ask) return false;
-  const expired = ask.expiresAtMs <= batch.host.clock.now();
-  if (decision?.kind === 'answer') {
-    conclude(prepared, { kind: 'result', result: { content: decision.answer } }, 0, batch);
-    return true;
+  if (!ask || (decision?.kind === 'approval' && decision.granted)) return false;
+  if (decision || ask.expiresAtMs <= batch.host.clock.now()) {
+    const result = decision?.kind === 'answer' ? { content: decision.answer } : unknownResult(call.name);
+    conclude(prepared, { kind: 'result', result }, 0, batch);
+  } else {
+    batch.asks.push({ item: outcomeItem(prepared, ask), ask, isNew: false });
+    batch.results.settle(call.index, null);
   }
-  if (decision?.granted) return false;
-  if (decision || expired) {
-    conclude(prepared, { kind: 'result', result: unknownResult(call.name) }, 0, batch);
-    return true;
-  }
-  batch.asks.push({ item: outcomeItem(prepared, ask), ask, isNew: false });
-  batch.results.settle(call.index, null);
   return true;
 }
