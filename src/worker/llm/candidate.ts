@@ -33,8 +33,12 @@ export interface ChainRequest extends Omit<LlmRequest, 'model' | 'isFallback'> {
   readonly primary?: ModelName | undefined;
 }
 
-export function sameModel(one: Candidate, two: Candidate): boolean {
-  return one.model === two.model && one.provider.id === two.provider.id;
+export function nameOf({ provider, model }: Candidate): ModelName {
+  return { provider: provider.id, model };
+}
+
+export function sameName(one: ModelName | undefined, two: ModelName): boolean {
+  return one?.provider === two.provider && one.model === two.model;
 }
 
 export type Fallback = Omit<Extract<EventBody, { type: 'agent.model.fellback' }>, 'type'>;
@@ -57,10 +61,13 @@ export function requestFor(
   maxOutputTokens: number | undefined = request.maxOutputTokens,
 ): LlmRequest {
   const { provider, model } = candidate;
+  const name = nameOf(candidate);
   const switched = lastProvider !== undefined && lastProvider !== provider.id;
   const { reasoningEffort, sessionOf, primary, sessionToken, checkpointToken, ...rest } = request;
-  const isOwnSession = sessionOf?.provider === provider.id && sessionOf.model === model;
-  const isFallback = primary !== undefined && (primary.provider !== provider.id || primary.model !== model);
+  const isOwnSession = sameName(sessionOf, name);
+  const isFallback = primary !== undefined && !sameName(primary, name);
+  const ownReasoning = withoutReasoning(request.messages, switched ? undefined : provider.id);
+  const messages = withinSensitivity(ownReasoning, provider.acceptsSensitivity);
   return {
     ...rest,
     ...defined({
@@ -71,13 +78,7 @@ export function requestFor(
       reasoningEffort: provider.capabilities.reasoning ? reasoningEffort : undefined,
     }),
     model,
-    messages: withJsonInstruction(
-      withinSensitivity(
-        withoutReasoning(request.messages, switched ? undefined : provider.id),
-        provider.acceptsSensitivity,
-      ),
-      provider.capabilities.responseFormat ? undefined : request.responseFormat,
-    ),
+    messages: withJsonInstruction(messages, provider.capabilities.responseFormat ? undefined : request.responseFormat),
   };
 }
 

@@ -12,12 +12,8 @@ interface TieredRate {
   readonly tiers: readonly { readonly above: number; readonly rate: number }[];
 }
 
-export interface Price {
-  readonly input: Rate;
-  readonly output: Rate;
-  readonly cached: Rate;
-  readonly cacheWrite: Rate;
-}
+const tokenClasses = ['input', 'output', 'cached', 'cacheWrite'] as const;
+export type Price = Readonly<Record<(typeof tokenClasses)[number], Rate>>;
 
 /** The price that applies at a time, or undefined when it is not known. Never throws. */
 export type PriceLookup = (provider: string, model: string, at: Date) => Price | undefined;
@@ -25,12 +21,7 @@ export type PriceLookup = (provider: string, model: string, at: Date) => Price |
 /** Microcents of one call: each class of token is rounded once, so that sums of calls stay exact. */
 export function costOf(usage: Usage, price: Price): number {
   const prompt = usage.input + usage.cached + usage.cacheWrite;
-  return (
-    tokensCost(usage.input, rateAt(price.input, prompt)) +
-    tokensCost(usage.output, rateAt(price.output, prompt)) +
-    tokensCost(usage.cached, rateAt(price.cached, prompt)) +
-    tokensCost(usage.cacheWrite, rateAt(price.cacheWrite, prompt))
-  );
+  return tokenClasses.reduce((sum, name) => sum + tokensCost(usage[name], rateAt(price[name], prompt)), 0);
 }
 
 function rateAt(rate: Rate, promptTokens: number): number {
@@ -54,11 +45,8 @@ export const bytesPerToken = 3;
 const tokensPerMessage = 4;
 
 /** Tokens of the prompt, estimated from its size and rather too many than too few. */
-export function promptTokensOf({
-  messages,
-  tools,
-  responseFormat,
-}: Pick<LlmRequest, 'messages' | 'tools' | 'responseFormat'>): number {
+export function promptTokensOf(request: Pick<LlmRequest, 'messages' | 'tools' | 'responseFormat'>): number {
+  const { messages, tools, responseFormat } = request;
   let bytes = responseFormat ? Buffer.byteLength(jsonText(responseFormat)) : 0;
   for (const { name, description, parameters } of tools ?? []) {
     bytes += name.length + Buffer.byteLength(description) + Buffer.byteLength(jsonText(parameters));
@@ -84,7 +72,8 @@ export interface CallCost {
 export function costOfCall(request: LlmRequest, price: Price): CallCost {
   const input = promptTokensOf(request);
   const maxOutput = maxOutputTokensOf(request);
-  const costWith = (output: number) => costOf(usageOf(input, output), price);
+  const costWith = (output: number) =>
+    costOf({ input, output, cached: 0, cacheWrite: 0, total: input + output }, price);
   const prompt = costWith(0);
   const most = costWith(maxOutput);
   return {
@@ -94,10 +83,6 @@ export function costOfCall(request: LlmRequest, price: Price): CallCost {
     outputTokensFor: (amount) =>
       most === prompt ? maxOutput : Math.floor(((amount - prompt) / (most - prompt)) * maxOutput),
   };
-}
-
-function usageOf(input: number, output: number): Usage {
-  return { input, output, cached: 0, cacheWrite: 0, total: input + output };
 }
 
 function bytesOf(message: Message): number {

@@ -96,10 +96,14 @@ const uncertain: ReadonlySet<LlmErrorKind> = new Set<LlmErrorKind>(['timeout', '
 /** May a failed call that reported no usage be on the bill? Not when the provider refused it, or never saw it. */
 export function mayBeBilled({ kind, status, usage, cause }: LlmError): boolean {
   if (usage || status !== undefined || !uncertain.has(kind)) return false;
-  for (let at: unknown = cause, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    if (unsentCodes.has((at as { code?: unknown }).code)) return false;
-  }
-  return true;
+  return !causesOf(cause).some((error) => 'code' in error && unsentCodes.has(error.code));
+}
+
+/** An error and what caused it, from the outside in, at most five of them. */
+export function causesOf(thrown: unknown): Error[] {
+  const found: Error[] = [];
+  for (let error = thrown; error instanceof Error && found.length < 5; error = error.cause) found.push(error);
+  return found;
 }
 
 export type Backoff = 'exponential' | 'linear';

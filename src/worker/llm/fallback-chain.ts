@@ -5,9 +5,10 @@ import { abandoned, makeAttempt, skippedAttempt, type Answered, type Failed, typ
 import {
   fallbackFrom,
   followUp,
+  nameOf,
   reasonToSkip,
   requestFor,
-  sameModel,
+  sameName,
   type Candidate,
   type ChainPolicy,
   type ChainRequest,
@@ -75,7 +76,9 @@ export class FallbackChain {
       }
     }
     // A model that is named twice is tried once, where it stands first.
-    this.#candidates = candidates.filter((one, index) => candidates.findIndex((two) => sameModel(one, two)) === index);
+    this.#candidates = candidates.filter(
+      (one, index) => candidates.findIndex((two) => sameName(nameOf(one), nameOf(two))) === index,
+    );
     this.#deps = deps;
     this.#lastProvider = past.lastProvider;
     this.#serving = past.serving;
@@ -112,7 +115,8 @@ export class FallbackChain {
         ({ model, provider }) => model === primary.model && (primary.provider ?? provider.id) === provider.id,
       ) ?? this.#deps.resolve?.(primary.model, primary.provider);
     if (!first) throw new RunError('internal', `no provider serves model ${primary.model}`);
-    return only ? [first] : [first, ...this.#candidates.filter((candidate) => !sameModel(candidate, first))];
+    const others = this.#candidates.filter((candidate) => !sameName(nameOf(candidate), nameOf(first)));
+    return only ? [first] : [first, ...others];
   }
 
   async #walk(walk: Walk): Promise<ChainResult> {
@@ -222,11 +226,8 @@ export class FallbackChain {
     // Where there is nothing else, a cooldown would only turn a wait into a failure.
     if (unfit !== undefined || plan.length === 1) return unfit;
     const now = this.#deps.clock.monotonic();
-    const until = Math.max(
-      this.#cooling.get(candidate.provider.id) ?? 0,
-      this.#cooling.get(cooldownName(candidate)) ?? 0,
-    );
-    return until > now ? 'cooldown' : undefined;
+    const names = [candidate.provider.id, cooldownName(candidate)];
+    return names.some((name) => (this.#cooling.get(name) ?? 0) > now) ? 'cooldown' : undefined;
   }
 
   #leaveAlone(name: string): void {
@@ -280,14 +281,6 @@ function refusal(
 ): LlmError {
   const message = `model ${model} of provider ${provider.id} is not called for now: ${reason}`;
   return new LlmError('overloaded', provider.id, message, { code: reason, retryAfterMs });
-}
-
-function nameOf({ provider, model }: Candidate): ModelName {
-  return { provider: provider.id, model };
-}
-
-function sameName(one: ModelName | undefined, two: ModelName): boolean {
-  return one?.provider === two.provider && one.model === two.model;
 }
 
 function cooldownName({ provider, model }: Candidate): string {

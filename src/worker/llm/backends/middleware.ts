@@ -11,11 +11,7 @@ const kindsFromOutside = ['retry', 'limit', 'cache', 'observe', 'transform', 're
 export type MiddlewareKind = (typeof kindsFromOutside)[number];
 
 /** The rest of the way to the provider. */
-export type NextCall = (
-  request: LlmRequest,
-  onPart: (part: LlmPart) => void,
-  signal: AbortSignal,
-) => Promise<LlmAnswer>;
+export type NextCall = LlmProvider['generate'];
 
 /** Something between the runner and a provider. Keeps the promises of `LlmProvider.generate`. */
 export interface Middleware {

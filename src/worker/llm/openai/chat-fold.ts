@@ -2,7 +2,7 @@ import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import type { AnswerFold } from './read.ts';
-import { pieces, usageFrom, wireText as text } from './wire-values.ts';
+import { pieces, usageFrom, wireText as text, type Unread } from './wire-values.ts';
 import type { LlmAnswer, LlmPart } from '../provider.ts';
 
 /** The fields of a chunk, or of a whole completion, that are read. All may be missing: servers differ. */
@@ -31,10 +31,8 @@ interface WireCall {
   readonly id?: string | null;
   readonly function?: { readonly name?: string | null; readonly arguments?: string | null } | null;
 }
-interface WireUsage {
-  readonly prompt_tokens?: unknown;
-  readonly completion_tokens?: unknown;
-  readonly prompt_tokens_details?: { readonly cached_tokens?: unknown; readonly cache_write_tokens?: unknown } | null;
+interface WireUsage extends Unread<'prompt_tokens' | 'completion_tokens'> {
+  readonly prompt_tokens_details?: Unread<'cached_tokens' | 'cache_write_tokens'> | null;
 }
 
 /** A call on the wire: known by its index, begun once its name has come. */
@@ -158,10 +156,5 @@ function finishReasonOf(wire: string | undefined): FinishReason {
 
 function usageOf(wire: WireUsage): Usage | undefined {
   const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = wire;
-  return usageFrom({
-    prompt,
-    output,
-    cached: details?.cached_tokens,
-    cacheWrite: details?.cache_write_tokens,
-  });
+  return usageFrom({ prompt, output, cached: details?.cached_tokens, cacheWrite: details?.cache_write_tokens });
 }

@@ -1,7 +1,7 @@
 import { APIError } from 'openai';
 import { z } from 'zod';
 import { cutText } from '../../../shared/base/redact.ts';
-import { LlmError, type LlmErrorKind, retryAfterMs } from '../errors.ts';
+import { causesOf, LlmError, type LlmErrorKind, retryAfterMs } from '../errors.ts';
 import { refusedCode } from '../base-url.ts';
 import { rateLimitOf } from './transport.ts';
 import { clip } from '../../../shared/base/text.ts';
@@ -112,22 +112,13 @@ function kindByStatus(status: number): LlmErrorKind {
 
 /** The address rule's own words, when it stopped the connection. */
 function refusalIn(thrown: unknown): Error | undefined {
-  return causes(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
-}
-
-/** An error and what caused it, from the outside in. */
-function causes(thrown: unknown): Error[] {
-  const found: Error[] = [];
-  for (let error = thrown; error instanceof Error && found.length < 5; error = error.cause) found.push(error);
-  return found;
+  return causesOf(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
 }
 
 /** The system's name for a failure (ECONNRESET, UND_ERR_SOCKET), from the innermost cause that has one. */
 function codeIn(thrown: unknown): string {
-  let code: string | undefined;
-  for (const error of causes(thrown)) {
-    if ('code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,64}$/.test(error.code)) code = error.code;
-  }
+  const codes = causesOf(thrown).map((error) => ('code' in error && typeof error.code === 'string' ? error.code : ''));
+  const code = codes.findLast((one) => /^[A-Z0-9_]{1,64}$/.test(one));
   return code ? ` (${code})` : '';
 }
 

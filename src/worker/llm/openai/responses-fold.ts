@@ -5,48 +5,28 @@ import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { errorFromBody } from './errors.ts';
 import type { AnswerFold } from './read.ts';
-import { pieces, usageFrom, wireText } from './wire-values.ts';
+import { pieces, usageFrom, wireText, type Unread } from './wire-values.ts';
 import type { LlmAnswer, LlmPart } from '../provider.ts';
 
 /** The fields of a stream event, or of a whole response, that are read. All may be missing: servers differ. */
-export interface ResponsesEvent {
-  readonly type?: unknown;
-  readonly error?: unknown;
+export interface ResponsesEvent extends Unread<
+  'type' | 'error' | 'output_index' | 'item_id' | 'summary_index' | 'delta'
+> {
   readonly response?: WireResponse | null;
-  readonly output_index?: unknown;
-  readonly item_id?: unknown;
-  readonly summary_index?: unknown;
   readonly item?: WireItem | null;
-  readonly delta?: unknown;
 }
-interface WireResponse {
-  readonly id?: unknown;
-  readonly status?: unknown;
-  readonly error?: unknown;
-  readonly incomplete_details?: { readonly reason?: unknown } | null;
+interface WireResponse extends Unread<'id' | 'status' | 'error'> {
+  readonly incomplete_details?: Unread<'reason'> | null;
   readonly output?: readonly (WireItem | null)[] | null;
   readonly usage?: WireUsage | null;
 }
-interface WireItem {
-  readonly type?: unknown;
-  readonly id?: unknown;
-  readonly call_id?: unknown;
-  readonly name?: unknown;
-  readonly arguments?: unknown;
-  readonly phase?: unknown;
+interface WireItem extends Unread<'type' | 'id' | 'call_id' | 'name' | 'arguments' | 'phase' | 'encrypted_content'> {
   readonly content?: readonly WireContent[] | null;
   readonly summary?: readonly WireContent[] | null;
-  readonly encrypted_content?: unknown;
 }
-interface WireContent {
-  readonly type?: unknown;
-  readonly text?: unknown;
-  readonly refusal?: unknown;
-}
-interface WireUsage {
-  readonly input_tokens?: unknown;
-  readonly output_tokens?: unknown;
-  readonly input_tokens_details?: { readonly cached_tokens?: unknown; readonly cache_write_tokens?: unknown } | null;
+type WireContent = Unread<'type' | 'text' | 'refusal'>;
+interface WireUsage extends Unread<'input_tokens' | 'output_tokens'> {
+  readonly input_tokens_details?: Unread<'cached_tokens' | 'cache_write_tokens'> | null;
 }
 
 /**

@@ -56,11 +56,10 @@ interface SentByClient {
 }
 
 function headersOf(raw: Record<string, string | string[] | undefined>): Headers {
-  const headers = new Headers();
-  for (const [name, value] of Object.entries(raw)) {
-    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one);
-  }
-  return headers;
+  const fields = Object.entries(raw).flatMap(([name, values = []]) => {
+    return [values].flat().map((value): [string, string] => [name, value]);
+  });
+  return new Headers(fields);
 }
 
 /**

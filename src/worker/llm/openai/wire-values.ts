@@ -6,17 +6,15 @@ const pieceChars = 64;
 const maxMetadataFields = 16;
 const maxMetadataChars = 512;
 
-/** Token counts as servers send them: any of them may be missing or nonsense. */
-export interface WireCounts {
-  /** Of the prompt, tokens read from and written to the cache included. */
-  readonly prompt: unknown;
-  readonly output: unknown;
-  readonly cached: unknown;
-  readonly cacheWrite: unknown;
-}
+/** Fields as servers send them: any of them may be missing, or of any type. */
+export type Unread<Names extends string> = { readonly [Name in Names]?: unknown };
 
-/** Normalised: `input` is without what was read from or written to the cache. Nonsense counts as not reported. */
-export function usageFrom({ prompt, output, cached, cacheWrite }: WireCounts): Usage | undefined {
+/**
+ * Normalised: `input` is without what was read from or written to the cache, which `prompt` includes. Nonsense counts as not
+ * reported.
+ */
+export function usageFrom(counts: Unread<'prompt' | 'output' | 'cached' | 'cacheWrite'>): Usage | undefined {
+  const { prompt, output, cached, cacheWrite } = counts;
   const written = output ?? 0;
   if (!isCount(prompt) || !isCount(written)) return undefined;
   const read = Math.min(prompt, countOr0(cached));
