@@ -27,10 +27,11 @@ export async function renderTemplate(
   signal: AbortSignal,
 ): Promise<string> {
   if (mentionsSecrets(template)) throw new RunError('validation', 'a prompt must not refer to {{ secrets.* }}');
+  const readFile: ReadFile = (path) => capabilities.readFile?.(path, signal);
   const pieces: string[] = [];
   let bytes = 0;
   for (const part of parseTemplate(template)) {
-    const piece = part.kind === 'text' ? part.text : await valueOf(part, data, capabilities, signal);
+    const piece = part.kind === 'text' ? part.text : await valueOf(part, data, readFile);
     bytes += Buffer.byteLength(piece);
     if (bytes > maxRenderedBytes)
       throw new RunError('validation', `the prompt is over ${maxRenderedBytes} bytes with its values in place`);
@@ -40,15 +41,12 @@ export async function renderTemplate(
 }
 
 type ValuePart = Extract<TemplatePart, { kind: 'value' }>;
+/** Undefined where the host has no files. */
+type ReadFile = (path: string) => Promise<string> | undefined;
 
-async function valueOf(
-  part: ValuePart,
-  data: TemplateData,
-  capabilities: TemplateCapabilities,
-  signal: AbortSignal,
-): Promise<string> {
+async function valueOf(part: ValuePart, data: TemplateData, readFile: ReadFile): Promise<string> {
   let value = lookUp(data, part.path);
-  for (const filter of part.filters) value = await applied(filter, value, part, capabilities, signal);
+  for (const filter of part.filters) value = await applied(filter, value, part, readFile);
   if (value === undefined)
     throw new RunError('validation', `${part.source}: there is no such value; add | default("…") if it may be missing`);
   return textOf(value);
@@ -64,19 +62,14 @@ function lookUp(data: TemplateData, path: readonly Literal[]): unknown {
   return value;
 }
 
-async function applied(
-  { name, args }: Filter,
-  value: unknown,
-  part: ValuePart,
-  capabilities: TemplateCapabilities,
-  signal: AbortSignal,
-): Promise<unknown> {
+async function applied({ name, args }: Filter, value: unknown, part: ValuePart, readFile: ReadFile): Promise<unknown> {
   if (name === 'default') return value ?? args[0] ?? '';
   if (name === 'read_file') {
     if (value === undefined) return undefined;
     if (typeof value !== 'string') throw new RunError('validation', `${part.source}: read_file needs a path`);
-    if (!capabilities.readFile) throw unavailable(part);
-    return await capabilities.readFile(value, signal);
+    const text = readFile(value);
+    if (!text) throw unavailable(part);
+    return await text;
   }
   const filter = Object.hasOwn(filters, name) ? filters[name] : undefined;
   if (!filter) throw new RunError('validation', `${part.source}: there is no filter ${name}`);
