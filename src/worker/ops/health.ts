@@ -34,24 +34,21 @@ export async function serveHealth(port: number, host: string, checks: HealthChec
 }
 
 async function answer(url: string, response: ServerResponse, checks: HealthChecks): Promise<void> {
+  const say = (status: number, text: string) => send(response, status, 'text/plain', `${text}\n`);
   switch (url.replace(/\?.*/, '')) {
     case '/healthz':
     case '/livez':
-      return checks.live()
-        ? send(response, 200, 'text/plain', 'ok\n')
-        : send(response, 503, 'text/plain', 'not live\n');
+      return checks.live() ? say(200, 'ok') : say(503, 'not live');
     case '/readyz': {
       const reason = await checks.notReady();
-      return reason === undefined
-        ? send(response, 200, 'text/plain', 'ready\n')
-        : send(response, 503, 'text/plain', `${reason}\n`);
+      return reason === undefined ? say(200, 'ready') : say(503, reason);
     }
     case '/metrics': {
       const { contentType, body } = await checks.metrics();
       return send(response, 200, contentType, body);
     }
     default:
-      return send(response, 404, 'text/plain', 'not found\n');
+      return say(404, 'not found');
   }
 }
 

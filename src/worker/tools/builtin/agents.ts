@@ -59,11 +59,9 @@ export function createAskAgentTools(offered: readonly AskableAgent[]): readonly 
       delegate: (args: unknown) => {
         const { agent: agentId, message } = args as z.output<ReturnType<typeof inputFor>>;
         const known = offered.map(({ id }) => id);
+        const names = known.join(', ') || 'none';
         if (!known.includes(agentId))
-          throw new ToolError(
-            'invalid_input',
-            `there is no agent ${agentId} to ask; there are ${known.join(', ') || 'none'}`,
-          );
+          throw new ToolError('invalid_input', `there is no agent ${agentId} to ask; there are ${names}`);
         return { agentId, input: message, expose: 'all' as const };
       },
     }),

@@ -58,9 +58,7 @@ function createWriteTool({ notes, redactor }: ProgressToolsOptions): Tool {
       const text = redactor.text(content);
       const note = await notes
         .write({ ...defined(draft), runId: context.runId, tenant, text, key })
-        .catch((error: unknown) => {
-          throw toolErrorOf(error);
-        });
+        .catch(throwToolError);
       hostOf(context).emit({ type: 'agent.progress.written', ref: note.ref, sha256: note.sha256 });
       return note;
     },
@@ -79,9 +77,8 @@ function createReadTool({ notes }: ProgressToolsOptions): Tool {
     inboundSanitization: 'wrap',
     truncationStrategy: 'spill-to-file',
     async execute({ runId: other, ...query }, context) {
-      const found = await notes.read(context.tenant, other ?? context.runId, defined(query)).catch((error: unknown) => {
-        throw toolErrorOf(error);
-      });
+      const { tenant, runId } = context;
+      const found = await notes.read(tenant, other ?? runId, defined(query)).catch(throwToolError);
       for (const { note } of found)
         hostOf(context).emit({ type: 'agent.progress.read', ref: note.ref, sha256: note.sha256 });
       const value = { notes: found.map(({ note, text }) => ({ ...note, text: text ?? null })) };
@@ -98,10 +95,10 @@ function strictestOf(labels: readonly Sensitivity[]): Sensitivity {
 }
 
 /** What the model gets of a failure: its code and why. */
-function toolErrorOf(error: unknown): unknown {
-  if (!(error instanceof RunError)) return error;
+function throwToolError(error: unknown): never {
+  if (!(error instanceof RunError)) throw error;
   const kind = error.code === 'validation' ? 'invalid_input' : 'execution_failed';
-  return new ToolError(kind, `${error.code}: ${error.message}`, { cause: error });
+  throw new ToolError(kind, `${error.code}: ${error.message}`, { cause: error });
 }
 
 function hostOf(context: ToolContext): Pick<HostContext, 'emit'> {

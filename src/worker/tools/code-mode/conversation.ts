@@ -6,14 +6,9 @@ import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';
 import type { ScriptProcess, ChildMessage, ScriptFailure } from './process.ts';
 
-export interface ScriptRequest {
-  readonly source: string;
+export interface ScriptRequest extends Omit<RunOrder, 't' | 'seed'> {
   /** Whose it is: a process that ran a script of one tenant never runs one of another. */
   readonly tenant: string;
-  readonly tools: readonly string[];
-  readonly limits: ScriptLimits;
-  /** The time that the script sees, in milliseconds since the epoch. It stands still. */
-  readonly nowMs: number;
   /** Any text: the same one gives the same random numbers. */
   readonly seed: string;
   /** Ends the script at once. */

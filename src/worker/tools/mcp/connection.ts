@@ -13,9 +13,12 @@ export interface ConnectionOptions {
   readonly name: string;
   readonly server: McpServer;
   readonly resolved: ResolvedServer;
+  /** What HTTP servers are reached through. Not closed here. */
   readonly egress: Pick<Egress, 'asFetch'>;
+  /** Learns what servers are given. */
   readonly redactor: Redactor;
   readonly clock: Clock;
+  /** Of this package, for the handshake with servers. */
   readonly version: string;
   readonly log: Log;
 }

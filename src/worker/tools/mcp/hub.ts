@@ -1,15 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { AgentDefinition } from '../../../shared/contract/agent/agent.ts';
 import { canonicalJson } from '../../../shared/base/json.ts';
-import type { Clock } from '../../../shared/base/clock.ts';
-import type { Egress } from '../../../shared/egress/egress.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
-import type { Redactor } from '../../../shared/base/redact.ts';
 import type { OpenedTools } from '../source.ts';
 import { ArgumentChecks } from './check.ts';
-import { Connection } from './connection.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
 import { grantsOf, type ServerGrant } from '../names.ts';
 import { ServerGone } from './link.ts';
 import { missingTools, openedTools, type OpenedServer } from './opened.ts';
@@ -18,16 +14,8 @@ import { RunResources } from './resources.ts';
 import { namedIn } from './result.ts';
 import { resolveServer, unusable } from './values.ts';
 
-export interface McpHubOptions {
-  /** What HTTP servers are reached through. Not closed here. */
-  readonly egress: Pick<Egress, 'asFetch'>;
+export interface McpHubOptions extends Omit<ConnectionOptions, 'name' | 'server' | 'resolved'> {
   readonly secrets: { get(name: string): string | undefined };
-  /** Learns what servers are given. */
-  readonly redactor: Redactor;
-  readonly log: Log;
-  readonly clock: Clock;
-  /** Of this package, for the handshake with servers. */
-  readonly version: string;
   /**
    * How long a connection to an HTTP server outlives the last run that used it, in milliseconds. 0: not at all. Default
    * 300,000.

@@ -39,10 +39,9 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
         );
       }
     }
-    const old = [...made.keys()].filter((key) => now.has(key));
-    const order = [...old, ...[...now.keys()].filter((key) => !made.has(key))];
-    made = new Map(order.map((key) => [key, now.get(key) as Made]));
-    tools = order.map((key) => (made.get(key) as Made).tool);
+    const order = new Set([...made.keys(), ...now.keys()].filter((key) => now.has(key)));
+    made = new Map([...order].map((key) => [key, now.get(key) as Made]));
+    tools = [...made.values()].map(({ tool }) => tool);
   };
   const readers = servers.filter(({ connection }) => connection.hasResources).map(({ resources }) => resources.reader);
   return {

@@ -25,25 +25,13 @@ export type SchemaOrProblem =
 
 type Fields = Record<string, unknown>;
 
-const texts: ReadonlySet<string> = new Set(['description', 'title', '$comment']);
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
+
+const texts = words('description title $comment');
 /** Their values are data, or names that a caller may choose, and no schemas. */
-const dataKeywords: ReadonlySet<string> = new Set([
-  'const',
-  'enum',
-  'default',
-  'examples',
-  'required',
-  'dependentRequired',
-]);
-const schemaMaps: ReadonlySet<string> = new Set([
-  'properties',
-  'patternProperties',
-  '$defs',
-  'definitions',
-  'dependentSchemas',
-  'dependencies',
-]);
-const hiddenKeywords: ReadonlySet<string> = new Set(['$schema', '$id', 'id', '$comment']);
+const dataKeywords = words('const enum default examples required dependentRequired');
+const schemaMaps = words('properties patternProperties $defs definitions dependentSchemas dependencies');
+const hiddenKeywords = words('$schema $id id $comment');
 
 /**
  * Checks a schema that a stranger wrote: an object schema, valid, not too large or deep, that refers to nothing
@@ -149,8 +137,7 @@ const metas = new Map<SchemaDialect, Ajv>();
 function metaFor(dialect: SchemaDialect): Ajv {
   const known = metas.get(dialect);
   if (known) return known;
-  const meta =
-    dialect === 'draft-07' ? new Ajv({ strict: false, logger: false }) : new Ajv2020({ strict: false, logger: false });
+  const meta = new (dialect === 'draft-07' ? Ajv : Ajv2020)({ strict: false, logger: false });
   metas.set(dialect, meta);
   return meta;
 }
