@@ -59,12 +59,10 @@ export class ChatFold implements AnswerFold<WireChunk> {
     this.#builder = new AnswerBuilder(provider, onPart);
   }
 
-  /** The model reported why it stopped: what is still to come is only the usage. */
   get finished(): boolean {
     return this.#finish !== undefined;
   }
 
-  /** What was used so far, as far as the provider reported. */
   get usage(): Usage | undefined {
     return this.#usage;
   }
@@ -77,7 +75,6 @@ export class ChatFold implements AnswerFold<WireChunk> {
     this.#finish = text(choice.finish_reason) ?? this.#finish;
   }
 
-  /** A completion that came in one piece, emitted as if it had streamed. */
   whole(completion: WireChunk): void {
     this.#head(completion);
     const choice = completion.choices?.[0];

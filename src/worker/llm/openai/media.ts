@@ -8,7 +8,7 @@ import { cancelledCall, LlmError } from '../errors.ts';
 import { createClient, resolveKey, type OpenAiOptions } from './call.ts';
 import { brokenOff, errorFromBody, errorFromClient } from './errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart } from '../provider.ts';
-import { readBody, type StreamResponse } from './transport.ts';
+import { gathered, type StreamResponse } from './transport.ts';
 
 /** Pictures take longer than the first word of an answer. */
 const generateTimeoutMs = 300_000;
@@ -129,17 +129,12 @@ async function exchange(
 }
 
 async function bytesOf({ body }: StreamResponse, provider: string): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  const broken = await readBody(body, (chunk) => {
-    size += chunk.length;
-    if (size > maxBodyBytes)
-      throw new LlmError('bad_request', provider, `provider ${provider} sent more than ${maxBodyBytes} bytes`);
-    chunks.push(chunk);
-    return true;
+  const { bytes, broken } = await gathered(body, (size) => {
+    if (size <= maxBodyBytes) return true;
+    throw new LlmError('bad_request', provider, `provider ${provider} sent more than ${maxBodyBytes} bytes`);
   });
   if (broken) throw brokenOff(provider, broken);
-  return Buffer.concat(chunks);
+  return bytes;
 }
 
 function parsed<T>({ options: { id } }: Connection, schema: z.ZodType<T>, bytes: Buffer): T {

@@ -3,7 +3,7 @@ import { LlmError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';
 import { SseSplitter, type SseVerdict } from './sse.ts';
-import { discardBody, readBody, type StreamResponse } from './transport.ts';
+import { discardBody, gathered, readBody, type StreamResponse } from './transport.ts';
 import type { Watchdog } from '../watchdog.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 
@@ -89,18 +89,13 @@ async function readStream<Chunk extends WireObject>(reading: Reading<Chunk>) {
 /** A server that does not stream: its whole answer comes out as parts all the same. */
 async function readWhole<Chunk extends WireObject>(reading: Reading<Chunk>) {
   const { response, fold, watchdog, id, idleTimeoutMs } = reading;
-  const chunks: Buffer[] = [];
-  let bytes = 0;
   watchdog.expect(idleTimeoutMs);
-  const broken = await readBody(response.body, (chunk) => {
+  const { bytes, broken } = await gathered(response.body, (size) => {
     watchdog.seen();
-    bytes += chunk.length;
-    if (bytes > maxJsonBytes)
-      throw new LlmError('transport', id, `the answer of provider ${id} is over ${maxJsonBytes} bytes`);
-    chunks.push(chunk);
-    return true;
+    if (size <= maxJsonBytes) return true;
+    throw new LlmError('transport', id, `the answer of provider ${id} is over ${maxJsonBytes} bytes`);
   });
-  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id) as Chunk);
+  if (!broken) fold.whole(parseChunk(bytes.toString('utf8'), id) as Chunk);
   return broken;
 }
 

@@ -99,7 +99,8 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
       case 'response.refusal.delta':
         return this.#text(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
       case 'response.reasoning_summary_part.added':
-        return this.#summaryPart(event);
+        if (typeof event.summary_index === 'number' && event.summary_index > 0) this.#builder.reasoning('\n\n');
+        return;
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
         return this.#reasoning(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
@@ -202,10 +203,6 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     open.mark = { ...open.mark, chars: open.mark.chars + delta.length };
     open.shown ||= delta !== '';
     this.#builder.text(delta);
-  }
-
-  #summaryPart(event: ResponsesEvent): void {
-    if (typeof event.summary_index === 'number' && event.summary_index > 0) this.#builder.reasoning('\n\n');
   }
 
   #reasoning(open: OpenItem, delta: string): void {

@@ -97,15 +97,21 @@ export function discardBody(body: StreamResponse['body']): void {
   body.on('error', () => {}).destroy();
 }
 
-async function beginning(body: StreamResponse['body']): Promise<string> {
+/** The bytes of a body, and what broke it off. `goesOn` is asked after each chunk, with the number of bytes by then. */
+export async function gathered(body: StreamResponse['body'], goesOn: (size: number) => boolean) {
   const chunks: Buffer[] = [];
-  let bytes = 0;
-  await readBody(body, (chunk) => {
+  let size = 0;
+  const broken = await readBody(body, (chunk) => {
     chunks.push(chunk);
-    bytes += chunk.length;
-    return bytes < maxErrorBytes;
+    size += chunk.length;
+    return goesOn(size);
   });
-  return Buffer.concat(chunks).subarray(0, maxErrorBytes).toString('utf8');
+  return { bytes: Buffer.concat(chunks), broken };
+}
+
+async function beginning(body: StreamResponse['body']): Promise<string> {
+  const { bytes } = await gathered(body, (size) => size < maxErrorBytes);
+  return bytes.subarray(0, maxErrorBytes).toString('utf8');
 }
 
 const maxResetMs = 86_400_000;
