@@ -1,31 +1,8 @@
 import { z } from 'zod';
-import { finishReason } from '../../../shared/contract/event.ts';
-import { llmErrorKind } from '../errors.ts';
 import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from '../provider.ts';
-import { turnOf, type TurnSoFar, type ModelScript, type ScriptedAnswer } from './scripted.ts';
+import { fileAnswer, turnOf, type TurnSoFar, type ModelScript, type ScriptedAnswer } from './scripted.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
-
-const scriptedAnswer = z
-  .strictObject({
-    reasoning: z.string().optional(),
-    text: z.string().optional(),
-    toolCalls: z
-      .array(z.strictObject({ name: z.string().min(1), args: z.unknown().optional() }))
-      .max(1_000)
-      .optional(),
-    deltaMs: z.int().min(0).max(60_000).optional(),
-    finishReason: finishReason.optional(),
-    error: z
-      .strictObject({
-        kind: llmErrorKind.exclude(['cancelled']),
-        message: z.string().optional(),
-        status: z.int().optional(),
-        retryAfterMs: z.int().min(0).optional(),
-      })
-      .optional(),
-  })
-  .refine((answer) => Object.keys(answer).length > 0, 'is empty');
 
 const rule = z.strictObject({
   /** All that are given must match. */
@@ -40,7 +17,7 @@ const rule = z.strictObject({
       toolNamed: z.string().optional(),
     })
     .default({}),
-  answer: scriptedAnswer,
+  answer: fileAnswer.refine((answer) => Object.keys(answer).length > 0, 'is empty'),
 });
 
 const scriptFile = z.strictObject({ rules: z.array(rule).min(1).max(1_000) });

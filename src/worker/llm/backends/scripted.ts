@@ -1,33 +1,42 @@
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
-import type { FinishReason } from '../../../shared/contract/event.ts';
+import { z } from 'zod';
+import { finishReason } from '../../../shared/contract/event.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
-import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';
+import { cancelledCall, LlmError, llmErrorKind, type LlmErrorKind, type LlmErrorOptions } from '../errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import type { ToolMessage } from '../../../shared/contract/message.ts';
 
-/** An answer as a script gives it. With `error` the call fails, after the parts that are given have been sent. */
-export interface ScriptedAnswer {
-  readonly reasoning?: string | undefined;
-  readonly text?: string | undefined;
+const scriptedCall = z.strictObject({ name: z.string().min(1), args: z.unknown().optional() });
+
+/** An answer as a file gives it. */
+export const fileAnswer = z.strictObject({
+  reasoning: z.string().optional(),
+  text: z.string().optional(),
   /** Arguments that are a string are sent as they are, also when they are not JSON. */
-  readonly toolCalls?:
-    | readonly { readonly name: string; readonly args?: unknown; readonly id?: string | undefined }[]
-    | undefined;
+  toolCalls: z.array(scriptedCall).max(1_000).optional(),
   /** Milliseconds before every part. */
-  readonly deltaMs?: number | undefined;
-  readonly finishReason?: FinishReason | undefined;
+  deltaMs: z.int().min(0).max(60_000).optional(),
+  finishReason: finishReason.optional(),
+  error: z
+    .strictObject({
+      kind: llmErrorKind.exclude(['cancelled']),
+      message: z.string().optional(),
+      status: z.int().optional(),
+      retryAfterMs: z.int().min(0).optional(),
+    })
+    .optional(),
+});
+
+/** An answer as a script gives it. With `error` the call fails, after the parts that are given have been sent. */
+export interface ScriptedAnswer extends Readonly<Omit<z.infer<typeof fileAnswer>, 'toolCalls' | 'error'>> {
+  readonly toolCalls?: readonly (z.infer<typeof scriptedCall> & { readonly id?: string | undefined })[] | undefined;
   /** Estimated from the lengths when absent. */
   readonly usage?: Usage | undefined;
-  readonly error?: ScriptedError | undefined;
-}
-
-interface ScriptedError {
-  readonly kind: LlmErrorKind;
-  readonly message?: string | undefined;
-  readonly status?: number | undefined;
-  readonly retryAfterMs?: number | undefined;
+  readonly error?:
+    | (LlmErrorOptions & { readonly kind: LlmErrorKind; readonly message?: string | undefined })
+    | undefined;
 }
 
 /** Decides what the model answers. Deterministic scripts depend on the request alone. */
@@ -74,8 +83,11 @@ async function play(
   if (signal.aborted) throw cancelledCall(id, signal);
   const { error } = answer;
   if (error) throw new LlmError(error.kind, id, error.message ?? `the script answers ${error.kind}`, error);
-  const finishReason = answer.finishReason ?? (answer.toolCalls?.length ? 'tool_use' : 'stop');
-  return builder.finish({ finishReason, usage: answer.usage ?? estimate(request, answer) });
+  const usage = answer.usage ?? estimate(request, answer);
+  return builder.finish({
+    finishReason: answer.finishReason ?? (answer.toolCalls?.length ? 'tool_use' : 'stop'),
+    usage,
+  });
 }
 
 function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBuilder): Generator<() => void> {
