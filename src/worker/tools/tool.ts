@@ -156,6 +156,9 @@ const plainSettings = z.strictObject({
   trust: trustClass.default('user-defined'),
 });
 
+/** What a tool has where nobody sets anything else. */
+export const toolDefaults = plainSettings.omit({ name: true, description: true }).parse({});
+
 /** What `defineTool` takes, with its defaults. Unknown fields are errors: a misspelt `timeoutMs` must not pass unseen. */
 export const toolSettings = z.strictObject({
   ...plainSettings.shape,

@@ -24,27 +24,20 @@ export interface ScriptCallReply {
 export type HostMessage = RunOrder | ScriptCallReply;
 
 /** What one script may use. The process around it is replaced when it goes beyond time or memory. */
-export interface ScriptLimits {
-  /** UTF-16 units of source text. */
-  readonly maxSourceChars: number;
-  /** From its first instruction to its last, waiting for tools included. */
-  readonly timeoutMs: number;
-  /** The call after the last one ends the script. */
-  readonly maxCalls: number;
-  /** UTF-16 units of JSON that one call may pass to a tool. */
-  readonly maxArgsChars: number;
-  /** Bytes of JSON that one call may get from a tool. */
-  readonly maxInnerResultBytes: number;
-  /** Bytes of JSON that it may return. */
-  readonly maxResultBytes: number;
-}
+export type ScriptLimits = Readonly<typeof defaultLimits>;
 
-export const defaultLimits: ScriptLimits = {
+export const defaultLimits = {
+  /** UTF-16 units of source text. */
   maxSourceChars: 100_000,
+  /** From its first instruction to its last, waiting for tools included. */
   timeoutMs: 30_000,
+  /** The call after the last one ends the script. */
   maxCalls: 64,
+  /** UTF-16 units of JSON that one call may pass to a tool. */
   maxArgsChars: 262_144,
+  /** Bytes of JSON that one call may get from a tool. */
   maxInnerResultBytes: 1_048_576,
+  /** Bytes of JSON that it may return. */
   maxResultBytes: 51_200,
 };
 

@@ -9,6 +9,7 @@ import {
   SdkError,
   SdkErrorCode,
   SdkHttpError,
+  StreamableHTTPClientTransport,
   type JSONRPCMessage,
   type MessageExtraInfo,
   type Progress,
@@ -200,15 +201,13 @@ export class Link {
 
   async #end(): Promise<void> {
     const transport = this.#transport;
-    if (!this.#isGone && 'terminateSession' in transport) await this.#endSession(transport as HttpTransport);
+    if (!this.#isGone && transport instanceof StreamableHTTPClientTransport) {
+      const ended = transport.terminateSession().catch(() => {});
+      await orLate(goodbyeMs, ended, () => {}, { clock: this.#options.clock });
+    }
     this.#leave();
     await transport.close().catch(() => {});
     await this.#client.close().catch(() => {});
-  }
-
-  async #endSession(transport: HttpTransport): Promise<void> {
-    const ended = transport.terminateSession().catch(() => {});
-    await orLate(goodbyeMs, ended, () => {}, { clock: this.#options.clock });
   }
 
   #leave(): void {
@@ -263,10 +262,6 @@ export class Link {
     if (refusal) return refusal.code === lostCode ? lostMessage : 'it refused the handshake';
     return endpoint.kind === 'stdio' ? 'it closed the connection' : 'the connection failed';
   }
-}
-
-interface HttpTransport extends Transport {
-  terminateSession(): Promise<void>;
 }
 
 /** The answer of a server that wants to be asked again, with more. */

@@ -4,7 +4,7 @@ import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
-import { ToolOutput, type Tool, type ToolContext } from '../tool.ts';
+import { toolDefaults, ToolOutput, type Tool, type ToolContext } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
 import type { ArgumentChecks } from './check.ts';
 import type { Connection } from './connection.ts';
@@ -28,8 +28,6 @@ export interface RunServer {
   readonly log: Log;
 }
 
-const defaultResultTokens = 16_384;
-
 /**
  * A tool of a server. What the server claims about its effects (`annotations`) is not looked at: a wrong claim would have
  * calls repeated that must happen once, and the author of the agent can set what is true with `effect`.
@@ -38,6 +36,7 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
   const { server, name } = run;
   const url = isHttp(server) ? server.url : undefined;
   return {
+    ...toolDefaults,
     name: listed.safeName,
     source: { server: name, tool: listed.name, safeName: listed.safeName, definition: run.definition },
     description: listed.description,
@@ -50,18 +49,11 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
         ),
       ),
     effect: server.effect,
-    onUnknown: 'report',
     needsApproval: false,
-    executionMode: 'parallel',
     deferLoading,
-    examples: [],
-    sensitivity: 'public',
-    secretsAllowed: [],
     trust: 'mcp-derived',
     ...defined({ facts: url === undefined ? undefined : () => ({ urls: [url] }) }),
     timeoutMs: server.timeoutMs,
-    maxResultTokens: defaultResultTokens,
-    truncationStrategy: 'middle',
     sideEffectClass: 'external-stateful',
     execute: (args, context) => call(listed, run, args as Record<string, unknown>, context),
   };
