@@ -58,20 +58,15 @@ export function rankTools(catalogue: readonly CatalogueEntry[], query: string): 
 }
 
 function scoreOf(entry: CatalogueEntry, words: readonly string[]): number {
-  const properties = entry.parameters['properties'];
+  const parameters = Object.keys(entry.parameters['properties'] ?? {}).join(' ');
   const places = [
     [wordsOf(entry.name), worth.name],
-    [
-      wordsOf(properties !== null && typeof properties === 'object' ? Object.keys(properties).join(' ') : ''),
-      worth.parameter,
-    ],
+    [wordsOf(parameters), worth.parameter],
     [wordsOf(entry.description), worth.description],
   ] as const;
-  return words.reduce(
-    (sum, word) =>
-      sum + places.reduce((all, [among, points]) => all + (among.some((one) => fits(one, word)) ? points : 0), 0),
-    0,
-  );
+  const pointsOf = (word: string) =>
+    places.reduce((sum, [among, points]) => sum + (among.some((one) => fits(one, word)) ? points : 0), 0);
+  return words.reduce((sum, word) => sum + pointsOf(word), 0);
 }
 
 /** `files` is found by `file`, and `file` by `files`. */

@@ -26,7 +26,7 @@ interface Script {
   last: number;
   /** Recorded by an earlier, interrupted run of the script, and not asked for again yet. */
   readonly left: Map<number, InnerCall>;
-  readonly gate: Turnstile;
+  readonly pass: ReturnType<typeof turnstile>;
 }
 
 const scripts = new WeakMap<StepCall, Script>();
@@ -87,7 +87,7 @@ function scriptOf(call: StepCall, { host }: Batch): Script {
   const known = scripts.get(call);
   if (known) return known;
   const left = new Map(call.inner);
-  const script = { calls: 0, last: Math.max(0, ...left.keys()), left, gate: new Turnstile(host.maxParallel) };
+  const script = { calls: 0, last: Math.max(0, ...left.keys()), left, pass: turnstile(host.maxParallel) };
   scripts.set(call, script);
   return script;
 }
@@ -97,7 +97,7 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
   const exclusive = ready.tool.executionMode === 'sequential';
   if (ready.tool.effect === 'read') {
     const publish = (event: EventBody) => host.emit(event);
-    return await script.gate.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch, publish)));
+    return await script.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch, publish)));
   }
   const print = fingerprint(ready.call.name, ready.call.args);
   const before = [...script.left].find(([, inner]) => inner.fingerprint === print);
@@ -106,7 +106,7 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
   if (before?.[1].outcome !== undefined) return JSON.parse(before[1].outcome) as InnerOutcome;
   const place = { v: 1, step: host.step, index: ready.call.index, number } as const;
   const keyed: ReadyCall = { ...ready, key: `${context.keyFor(host.step, ready.call.index)}.${number}` };
-  return await script.gate.pass(exclusive, async () => {
+  return await script.pass(exclusive, async () => {
     // It may have waited for others while the run was stopped.
     const stopped = stopOf(batch);
     if (stopped) return stopped;
@@ -195,38 +195,30 @@ function failure(kind: Extract<InnerOutcome, { ok: false }>['kind'], message: st
 }
 
 /** Lets work through side by side, at most `width` at a time, and what is exclusive alone; in order of arrival. */
-class Turnstile {
-  readonly #width: number;
-  readonly #waiting: { readonly exclusive: boolean; readonly enter: () => void }[] = [];
-  #inside = 0;
-  #exclusive = false;
-
-  constructor(width: number) {
-    this.#width = width;
-  }
-
-  async pass<T>(exclusive: boolean, work: () => Promise<T>): Promise<T> {
-    await new Promise<void>((enter) => {
-      this.#waiting.push({ exclusive, enter });
-      this.#admit();
-    });
+function turnstile(width: number) {
+  const waiting: { readonly isAlone: boolean; readonly enter: () => void }[] = [];
+  let [inside, isTaken] = [0, false];
+  const admit = (): void => {
+    for (let next = waiting[0]; next; next = waiting[0]) {
+      const isFull = next.isAlone ? inside > 0 : inside >= width;
+      if (isFull || isTaken) return;
+      waiting.shift();
+      inside++;
+      isTaken = next.isAlone;
+      next.enter();
+    }
+  };
+  return async <T>(isAlone: boolean, work: () => Promise<T>): Promise<T> => {
+    const { promise: admitted, resolve: enter } = Promise.withResolvers<void>();
+    waiting.push({ isAlone, enter });
+    admit();
+    await admitted;
     try {
       return await work();
     } finally {
-      this.#inside--;
-      this.#exclusive = false;
-      this.#admit();
+      inside--;
+      isTaken = false;
+      admit();
     }
-  }
-
-  #admit(): void {
-    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
-      const full = next.exclusive ? this.#inside > 0 : this.#inside >= this.#width;
-      if (full || this.#exclusive) return;
-      this.#waiting.shift();
-      this.#inside++;
-      this.#exclusive = next.exclusive;
-      next.enter();
-    }
-  }
+  };
 }

@@ -3,7 +3,7 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, Permission } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
-import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
+import type { Ask } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
 import { delegate, isDelegated, surplus, handOff, handoffFault, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
