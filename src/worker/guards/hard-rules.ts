@@ -46,11 +46,7 @@ export function hardReason(
   if (providerExecuted) return 'provider_executed';
   const { command, urls = [] } = facts;
   if (command !== undefined && !rules.commands.includes(command)) return 'command_not_allowed';
-  for (const url of urls) {
-    const reason = urlReason(url, rules);
-    if (reason) return reason;
-  }
-  return undefined;
+  return urls.map((url) => urlReason(url, rules)).find((reason) => reason !== undefined);
 }
 
 function urlReason(text: string, rules: HardRules): 'domain_not_allowed' | 'insecure_url' | undefined {

@@ -133,11 +133,8 @@ function matches({ subjects, action, condition }: PolicyRule, question: PolicyQu
   if (subagentName !== undefined && subagentName !== question.subagentName) return false;
   if (!namesExactly(condition, question) && (action === 'allow' || !namesLoosely(condition, question))) return false;
   if (hasKeys && !hasKeys.every((key) => ownField(fieldsOf(question.args), key) !== undefined)) return false;
-  if (
-    metadataEquals &&
-    !Object.entries(metadataEquals).every(([key, value]) => ownField(question.metadata, key) === value)
-  )
-    return false;
+  const wanted = Object.entries(metadataEquals ?? {});
+  if (!wanted.every(([key, value]) => ownField(question.metadata, key) === value)) return false;
   return contextEquals === undefined || contextHolds(contextEquals, question);
 }
 

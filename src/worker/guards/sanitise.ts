@@ -89,7 +89,7 @@ function findIn(text: string): Finding[] {
     ...markerFindings(folded),
     ...sentenceFindings(folded, text),
     ...spacedInstructions(folded).map((range) => orderAt('spaced_instruction', rangeOf(range))),
-    ...encodedInstructions(text, speaksToModel).map((range) => orderAt('encoded_instruction', range)),
+    ...encodedInstructions(text).map((range) => orderAt('encoded_instruction', range)),
   ];
 }
 
@@ -144,10 +144,9 @@ function markerFindings(folded: Folded): Finding[] {
     const before = opening.exec(folded.text.slice(Math.max(0, index - reachBefore), index));
     const behind = closing.exec(folded.text.slice(end, end + reachBehind));
     if (!before && !behind) return [];
-    const [from, to] = [index - (before?.[0].length ?? 0), end + (behind?.[0].length ?? 0)];
-    return [
-      { name: 'marker', range: { from: folded.originalAt(from), to: folded.originalAt(to), token: markerToken } },
-    ];
+    const from = folded.originalAt(index - (before?.[0].length ?? 0));
+    const to = folded.originalAt(end + (behind?.[0].length ?? 0));
+    return [{ name: 'marker', range: { from, to, token: markerToken } }];
   });
 }
 
@@ -218,7 +217,7 @@ const encoded = /(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{32,8192}={0,2}/g;
 const maxDecodedChars = 65_536;
 
 /** Base64 of texts that the check finds something in; no more than 64 KB of it is read. Places in the text itself. */
-function encodedInstructions(text: string, speaksToModel: (text: string) => boolean): Range[] {
+function encodedInstructions(text: string): Range[] {
   if (text.length < minEncoded) return [];
   const found: Range[] = [];
   let left = maxDecodedChars;
