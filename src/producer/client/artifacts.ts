@@ -28,10 +28,10 @@ export async function readProgress(
   const asked = parseAs(progressQuery, query, 'the query is not valid');
   return await reach(client, async (at) => {
     const { core, redis, tenant } = at;
-    const all = await readNotes(redis, core.keys, tenant, runId);
+    const all = await readNotes(tenant, runId, { redis, keys: core.keys });
     if (all.length === 0) await loadRecord(runId, at);
     const notes = selectNotes(all, asked);
-    const texts = await readTexts(redis, core.keys, tenant, notes, core.artifactFolder);
+    const texts = await readTexts(tenant, notes, { redis, keys: core.keys, root: core.artifactFolder });
     return notes.map((note, index) => defined({ ...note, text: texts[index] }));
   });
 }

@@ -191,7 +191,7 @@ async function locate({ scope, id }: AccountName, at: Reached): Promise<BudgetAc
       const { budget } = core.tenants.of(id);
       return budget
         ? account(tenantAccountNow(id, budget.window), budget)
-        : account(await tenantAccountInUse(id, redis, keys));
+        : account(await tenantAccountInUse(id, { redis, keys }));
     }
     default:
       return assertNever(scope);

@@ -1,3 +1,5 @@
+import type { RedisConnection } from './connect.ts';
+
 /** Every key and channel: those of one run, thread, ledger or limiter share a hash tag; the rest begin with `<prefix>:_:`. */
 export const keysFor = (prefix: string) => ({
   ...runKeyNames(prefix),
@@ -7,6 +9,12 @@ export const keysFor = (prefix: string) => ({
   ...threadKeyNames(prefix),
 });
 export type Keys = ReturnType<typeof keysFor>;
+
+/** Where a store has its keys. */
+export interface KeySpace {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+}
 
 /** The keys of one run share the hash tag `{runId}`. */
 const runKeyNames = (prefix: string) => ({

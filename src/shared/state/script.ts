@@ -5,7 +5,7 @@ import { jsonText } from '../base/json.ts';
 import type { Lineage, RunRequest } from '../contract/run.ts';
 import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
-import type { Keys } from './keys.ts';
+import type { KeySpace } from './keys.ts';
 import { defined } from '../base/collections.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
@@ -64,9 +64,7 @@ export interface LifecycleTarget {
 }
 
 /** Where runs are kept, where their events go, and how long they stay. */
-export interface RunKeySpace {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RunKeySpace extends KeySpace {
   /** Keys of different runs live on different nodes: no script may touch two runs, and live channels are sharded. */
   readonly cluster: boolean;
   readonly lifecycle: LifecycleTarget;

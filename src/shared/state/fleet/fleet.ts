@@ -1,13 +1,12 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
-import type { RunKeySpace } from '../script.ts';
 import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue, defaultQueue } from '../../contract/queues.ts';
 import { RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/collections.ts';
 import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
+import type { Keys, KeySpace } from '../keys.ts';
 
 /** What the workers of a fleet announce, and what is counted for all of them. */
 export interface Fleet {
@@ -44,7 +43,7 @@ export interface WorkerInfo {
 const watchedTtlMs = 600_000;
 
 /** The fleet in Redis. */
-export function redisFleet({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>): Fleet {
+export function redisFleet({ redis, keys }: KeySpace): Fleet {
   return {
     async count(counter, by) {
       await redis.hincrby(keys.counters, counter, by);

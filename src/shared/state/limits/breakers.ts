@@ -4,9 +4,13 @@ import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { sha256 } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
-import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
-import { redisSharedBreakers, type BreakerState, type OpeningPolicy, type SharedBreakers } from './shared-breakers.ts';
+import {
+  redisSharedBreakers,
+  type BreakerState,
+  type OpeningPolicy,
+  type SharedBreakers,
+  type SharedBreakersOptions,
+} from './shared-breakers.ts';
 
 export type Admission =
   | { readonly kind: 'closed' }
@@ -56,11 +60,7 @@ export function redisBreakers({
   clock,
   log,
   ...redis
-}: Omit<CachedBreakersOptions, 'shared'> & {
-  readonly redis: RedisConnection;
-  readonly subscriber: RedisConnection;
-  readonly keys: Keys;
-}): Breakers {
+}: Omit<CachedBreakersOptions, 'shared'> & SharedBreakersOptions): Breakers {
   return new CachedBreakers({ shared: redisSharedBreakers({ ...redis, log }), clock, log });
 }
 

@@ -1,17 +1,14 @@
 import { z } from 'zod';
 import type { BreakerPolicy } from '../../contract/agent/agent.ts';
 import type { Log } from '../../base/log.ts';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { named, withNamedErrors } from '../errors.ts';
 
 const script = loadScript(import.meta.url, './breaker.lua');
 
-interface SharedBreakersOptions {
-  readonly redis: RedisConnection;
-  readonly subscriber: RedisConnection;
-  readonly keys: Keys;
+export interface SharedBreakersOptions extends KeySpace {
+  readonly subscriber: KeySpace['redis'];
   readonly log: Log;
 }
 

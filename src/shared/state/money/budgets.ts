@@ -1,17 +1,14 @@
 import { pairsOf } from '../../base/collections.ts';
 import { budgetWindow, windowOf, type BudgetView, type BudgetWindow } from '../../contract/money.ts';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountWindow, type Cap } from './accounts.ts';
 
 const setScript = loadScript(import.meta.url, './set-budget.lua');
 const topUpScript = loadScript(import.meta.url, './top-up.lua');
 
 /** An account of a tenant, as a producer reads and changes it. */
-export interface BudgetAccount {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface BudgetAccount extends KeySpace {
   readonly tenant: string;
   readonly account: AccountWindow;
   /** A cap that is not written in the account yet. */
@@ -68,7 +65,7 @@ export function tenantAccountNow(id: string, window: BudgetWindow): AccountWindo
 }
 
 /** The same where the tenant's budget is not known: a worker that knows it has written the cap into the account. */
-export async function tenantAccountInUse(id: string, redis: RedisConnection, keys: Keys): Promise<AccountWindow> {
+export async function tenantAccountInUse(id: string, { redis, keys }: KeySpace): Promise<AccountWindow> {
   const windows = budgetWindow.options.map((window) => tenantAccountNow(id, window));
   const caps = await Promise.all(
     windows.map(({ windowStart }) => redis.hexists(keys.account(id, 'tenant', id, windowStart), 'cap')),

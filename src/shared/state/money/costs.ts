@@ -2,18 +2,15 @@ import { jsonOr, jsonText } from '../../base/json.ts';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 
 const script = loadScript(import.meta.url, './count.lua');
 
 /** Attempts in one script call: about 20 arguments each, and Redis does nothing else meanwhile. */
 const mostAtOnce = 200;
 
-export interface RedisCostsOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RedisCostsOptions extends KeySpace {
   readonly clock: Clock;
   readonly keepCostsS: number;
 }

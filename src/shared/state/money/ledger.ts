@@ -2,9 +2,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { windowOf, type OnExceed, type Usage, budgetScope } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { named, redisError } from '../errors.ts';
 import {
   accountsOf,
@@ -101,9 +100,7 @@ const scripts = {
 
 const daySeconds = 86_400;
 
-export interface RedisLedgerOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RedisLedgerOptions extends KeySpace {
   /** Decides which hour, day or month a tenant's money belongs to. */
   readonly clock: Clock;
   readonly log: Log;

@@ -2,8 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Config } from '../../contract/config.ts';
 import { assertNever } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { type ProgressNotes, redisProgress } from './progress-notes.ts';
 import type { Artifacts, Swept } from './artifacts.ts';
 import { folderArtifacts, announceFolder, probeFolder } from './folder-artifacts.ts';
@@ -20,9 +19,7 @@ type ArtifactSettings = Pick<
   'ARTIFACT_STORE' | 'ARTIFACT_MAX_BYTES' | 'ARTIFACT_RUN_MAX_BYTES' | 'PROGRESS_RETENTION_DAYS'
 >;
 
-export interface ArtifactsDeps {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface ArtifactsDeps extends KeySpace {
   readonly clock: Clock;
   readonly log: Log;
 }

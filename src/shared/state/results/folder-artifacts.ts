@@ -16,8 +16,7 @@ import {
 } from './artifacts.ts';
 import type { Log } from '../../base/log.ts';
 import { redisError } from '../errors.ts';
-import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 
 const markName = '.millrace-artifacts';
 /** So long after the last worker with a folder, another one is as good. */
@@ -42,7 +41,7 @@ export async function probeFolder(root: string): Promise<void> {
  */
 export async function announceFolder(
   root: string,
-  { redis, keys, log }: { readonly redis: RedisConnection; readonly keys: Keys; readonly log: Log },
+  { redis, keys, log }: KeySpace & { readonly log: Log },
 ): Promise<void> {
   const mark = await markOf(root);
   try {

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { RunError } from '../../base/errors.ts';
 import { maxMediaBytes } from '../../contract/media.ts';
-import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { named } from '../errors.ts';
 import { sendAll } from '../script.ts';
 
@@ -24,9 +23,7 @@ export function namedMedia(bytes: Uint8Array): { readonly sha256: string; readon
   return { sha256: createHash('sha256').update(buffer).digest('hex'), buffer };
 }
 
-export interface RedisMediaOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RedisMediaOptions extends KeySpace {
   /** How long bytes are kept after they were last put, in seconds. */
   readonly ttlS: number;
 }

@@ -21,9 +21,8 @@ import { problemsOf } from '../../base/problems.ts';
 import { RunError } from '../../base/errors.ts';
 import { jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, sendAll } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { isMissing, writeWhole } from './folder-artifacts.ts';
 import { createHash } from 'node:crypto';
 import { cleanText } from '../../base/text.ts';
@@ -68,19 +67,17 @@ const claimReply = z.union([
   z.tuple([z.enum(['taken', 'full', 'look'])]),
 ]);
 
-export interface RedisProgressOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RedisProgressOptions extends KeySpace {
   readonly clock: Clock;
   /** How long the notes of a run are kept after its last one, in seconds. */
   readonly ttlS: number;
   /** The folder for the texts. Absent: they are in Redis. */
-  readonly root?: string;
+  readonly root?: string | undefined;
 }
 
 /** Progress notes: numbers, and what is known of each, in Redis; texts there or in a folder that all workers share. */
 export function redisProgress(options: RedisProgressOptions): ProgressNotes {
-  const { redis, keys, clock, root } = options;
+  const { clock, root } = options;
   return {
     async write(draft) {
       checkDraft(draft);
@@ -99,8 +96,8 @@ export function redisProgress(options: RedisProgressOptions): ProgressNotes {
     async read(tenant, runId, query) {
       checkQuery(query);
       const read = async () => {
-        const notes = selectNotes(await readNotes(redis, keys, tenant, runId), query);
-        const texts = await readTexts(redis, keys, tenant, notes, root);
+        const notes = selectNotes(await readNotes(tenant, runId, options), query);
+        const texts = await readTexts(tenant, notes, options);
         return notes.map((note, index) => ({ note, text: texts[index] }));
       };
       return await named('read of progress notes', read());
@@ -207,23 +204,16 @@ export function writeFailed(why: string, cause?: unknown): RunError {
 const textsAtOnce = 10;
 
 /** What is known of all notes of a run; those of another tenant are not there. */
-export async function readNotes(
-  redis: RedisConnection,
-  keys: Keys,
-  tenant: string,
-  runId: string,
-): Promise<ProgressNote[]> {
+export async function readNotes(tenant: string, runId: string, { redis, keys }: KeySpace): Promise<ProgressNote[]> {
   const kept = await redis.hgetall(keys.progress(tenant, runId));
   return Object.values(kept).map((json) => progressNote.parse(JSON.parse(json)));
 }
 
 /** The texts of notes, in their order. Undefined for one that cannot be read, or is not what was written. */
 export async function readTexts(
-  redis: RedisConnection,
-  keys: Keys,
   tenant: string,
   notes: readonly ProgressNote[],
-  root?: string,
+  { redis, keys, root }: KeySpace & Pick<RedisProgressOptions, 'root'>,
 ): Promise<(string | undefined)[]> {
   const found: (Buffer | null)[] = [];
   for (let at = 0; at < notes.length; at += textsAtOnce) {

@@ -5,7 +5,7 @@ import { jsonText } from '../../base/json.ts';
 import { withNamedErrors } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, sendAll } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import {
   type Artifacts,
   checkNames,
@@ -27,9 +27,7 @@ const unfinishedTtlS = 3_600;
 const entry = keptInfo.extend({ id: z.string(), totalBytes: z.int() });
 type Entry = z.infer<typeof entry>;
 
-export interface RedisArtifactsOptions {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface RedisArtifactsOptions extends KeySpace {
   readonly bounds: ArtifactBounds;
 }
 

@@ -3,6 +3,7 @@ import { listedParentOf, listedRequestOf } from './listed-record.ts';
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
+import type { KeySpace } from '../keys.ts';
 import { defaultQueue } from '../../contract/queues.ts';
 import {
   loadScript,
@@ -201,7 +202,7 @@ export type ClaimedRequest =
  */
 export async function claimRequest(
   { runId, request, bodyHash }: NewRun,
-  { keys, redis }: Pick<RunKeySpace, 'keys' | 'redis'>,
+  { keys, redis }: KeySpace,
 ): Promise<ClaimedRequest> {
   // An id that was made for this request belongs to no other.
   if (request.executionId === undefined) return { kind: 'free' };
@@ -237,10 +238,7 @@ export async function noteListener(
 }
 
 /** The request was refused, and its id is free again. */
-export async function releaseRequest(
-  { runId }: Pick<NewRun, 'runId'>,
-  { keys, redis }: Pick<RunKeySpace, 'keys' | 'redis'>,
-): Promise<void> {
+export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys, redis }: KeySpace): Promise<void> {
   await redis.del(keys.claim(runId));
 }
 

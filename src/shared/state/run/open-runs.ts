@@ -3,12 +3,11 @@ import { legibleRecord } from '../../contract/run-record.ts';
 import { type RunKeySpace, loadScript, runScript, runKeys, scriptEvent, eventTargets, stampOf } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
+import type { KeySpace } from '../keys.ts';
 import { newNonce } from '../../base/ids.ts';
 
 const redriveScript = loadScript(import.meta.url, './redrive.lua');
 const lookLaterScript = loadScript(import.meta.url, './look-later.lua');
-
-type Space = Pick<RunKeySpace, 'redis' | 'keys'>;
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
@@ -17,7 +16,7 @@ export const settledMs = 15_000;
  * Has the reconciler check an open run soon. Called before a step that could be lost half-way with its process: a job that is
  * still to be added.
  */
-export async function lookSoon({ redis, keys }: Space, runId: string): Promise<void> {
+export async function lookSoon({ redis, keys }: KeySpace, runId: string): Promise<void> {
   await redis.zadd(keys.checks, 'XX', Date.now() + settledMs, runId);
 }
 
@@ -49,14 +48,14 @@ export async function forgetOpen(
 }
 
 /** The record as far as it can be read; undefined when there is none. */
-export async function loadRun(runId: string, { redis, keys }: Space): Promise<RunRecord | undefined> {
+export async function loadRun(runId: string, { redis, keys }: KeySpace): Promise<RunRecord | undefined> {
   const hash = await redis.hgetall(keys.run(runId));
   return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
 }
 
 /** Lists a run that is open again. `deadlineMs`: when it has to have ended or begun, in milliseconds since the epoch. */
 export async function listOpen(
-  { redis, keys }: Space,
+  { redis, keys }: KeySpace,
   { runId, tenant }: Pick<RunRecord, 'runId' | 'tenant'>,
   deadlineMs: number | undefined,
 ): Promise<void> {

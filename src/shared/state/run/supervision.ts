@@ -2,9 +2,8 @@ import type { RunError } from '../../base/errors.ts';
 import { type PendingItem, pendingItem } from '../../contract/event.ts';
 import { type JobKind, type RunStatus, jobKind, runStatus } from '../../contract/run.ts';
 import { z } from 'zod';
-import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, type RunKeySpace } from '../script.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
 import { lookLater, relist, forgetOpen, lookSoon } from './open-runs.ts';
 import { pairsOf } from '../../base/collections.ts';
@@ -79,7 +78,7 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
           const unpublished = !(await lifecycle.publish(runId));
           const found = { runId, dueAt, unpublished, ageMs: 0 };
           try {
-            const read = inTime(readOpenRun(redis, keys, runId, now), `read of open run ${runId}`);
+            const read = inTime(readOpenRun(space, runId, now), `read of open run ${runId}`);
             return { ...found, ...(await read) };
           } catch (error) {
             // One record that cannot be read, or a node that is away, must not hide the others of its page.
@@ -126,8 +125,7 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
 }
 
 async function readOpenRun(
-  redis: RedisConnection,
-  keys: Keys,
+  { redis, keys }: KeySpace,
   runId: string,
   now: number,
 ): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
@@ -157,18 +155,13 @@ async function readOpenRun(
     agentId: agent ?? '',
     thread: thread || undefined,
     pending: items,
-    mayGoOn: status === 'suspended' && (await mayGoOn(redis, keys, runId, items)),
+    mayGoOn: status === 'suspended' && (await mayGoOn({ redis, keys }, runId, items)),
   };
   return { runId, run, ageMs: updatedAt ? now - Date.parse(updatedAt) : Number.POSITIVE_INFINITY };
 }
 
 /** A run that waits for a group has the ends of some children, and waits on for those that exist. */
-async function mayGoOn(
-  redis: RedisConnection,
-  keys: Keys,
-  runId: string,
-  pending: readonly PendingItem[],
-): Promise<boolean> {
+async function mayGoOn({ redis, keys }: KeySpace, runId: string, pending: readonly PendingItem[]): Promise<boolean> {
   if ((await redis.exists(keys.later(runId))) === 0) return (await redis.exists(keys.decided(runId))) > 0;
   const children = pending.filter(({ kind }) => kind === 'child');
   const found = await Promise.all(children.map(({ id }) => redis.exists(keys.run(id))));

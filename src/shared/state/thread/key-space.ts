@@ -1,12 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
-import type { RedisConnection } from '../connect.ts';
-import type { Keys } from '../keys.ts';
+import type { KeySpace } from '../keys.ts';
 import { threadNotFound, type ThreadRef } from '../../contract/thread/thread.ts';
 
 /** Where threads are kept. */
-export interface ThreadKeySpace {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
+export interface ThreadKeySpace extends KeySpace {
   /** Keys of threads and of the lists across threads live on different nodes. */
   readonly cluster: boolean;
   readonly clock: Pick<Clock, 'now'>;

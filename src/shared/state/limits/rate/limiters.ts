@@ -1,7 +1,6 @@
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import type { RedisConnection } from '../../connect.ts';
 import { loadScript, runScript } from '../../script.ts';
-import type { Keys } from '../../keys.ts';
+import type { KeySpace } from '../../keys.ts';
 import { withNamedErrors } from '../../errors.ts';
 import type { GrantOutcome, GrantRequest } from './rate-limiter.ts';
 
@@ -51,7 +50,7 @@ const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases
  * The limiters in Redis: each under one hash tag, all changes by scripts, all times by the clock of Redis. Leases of waiters that
  * are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
  */
-export function redisLimiters(redis: RedisConnection, keys: Keys) {
+export function redisLimiters({ redis, keys }: KeySpace) {
   const run: Run = async (name, limiter, args) => {
     const own = parts.map((part) => keys.limiter(limiter, part));
     return await runScript(redis, scripts[name], own, args, { doing: `${name} at a limiter` });
@@ -105,7 +104,7 @@ export function redisLimiters(redis: RedisConnection, keys: Keys) {
     async dispatch(): Promise<ReadonlyMap<string, readonly string[]>> {
       const limiters = await redis.smembers(keys.limiters);
       return new Map(
-        await Promise.all(limiters.map(async (name) => [name, await dispatchOne(name, run, redis, keys)] as const)),
+        await Promise.all(limiters.map(async (name) => [name, await dispatchOne(name, run, { redis, keys })] as const)),
       );
     },
   });
@@ -113,7 +112,7 @@ export function redisLimiters(redis: RedisConnection, keys: Keys) {
 
 type Run = (name: keyof typeof scripts, limiter: string, args: readonly (string | number)[]) => Promise<unknown>;
 
-async function dispatchOne(limiter: string, run: Run, redis: RedisConnection, keys: Keys): Promise<readonly string[]> {
+async function dispatchOne(limiter: string, run: Run, { redis, keys }: KeySpace): Promise<readonly string[]> {
   const look = async () => (await run('dispatch', limiter, [])) as readonly [waiting: number, ...runIds: string[]];
   const [waiting, ...runIds] = await look();
   if (waiting > 0) return runIds;

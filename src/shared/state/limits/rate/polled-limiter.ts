@@ -5,8 +5,7 @@ import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
 import { redisLimiters, type Learnt, type LimiterAnswer, type Limiters, type Waiting } from './limiters.ts';
 import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from './rate-limiter.ts';
-import type { RedisConnection } from '../../connect.ts';
-import type { Keys } from '../../keys.ts';
+import type { KeySpace } from '../../keys.ts';
 
 /** Is called with what the rate limiter does; for metrics. Must not throw. */
 export interface RateLimiterObserver {
@@ -31,8 +30,8 @@ export function redisRateLimiter({
   redis,
   keys,
   ...options
-}: Omit<RateLimiterOptions, 'limiters'> & { readonly redis: RedisConnection; readonly keys: Keys }): PolledRateLimiter {
-  return new PolledRateLimiter({ ...options, limiters: redisLimiters(redis, keys) });
+}: Omit<RateLimiterOptions, 'limiters'> & KeySpace): PolledRateLimiter {
+  return new PolledRateLimiter({ ...options, limiters: redisLimiters({ redis, keys }) });
 }
 
 /** How long it may go unnoticed here that a limiter without known limits has got one, in milliseconds. */

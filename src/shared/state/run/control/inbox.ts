@@ -1,7 +1,8 @@
 import { type SteeringMessage, steeringMessage } from '../../../contract/control.ts';
 import { runIdForChild } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json.ts';
-import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
+import type { KeySpace } from '../../keys.ts';
+import { loadScript, runScript } from '../../script.ts';
 import { withNamedErrors } from '../../errors.ts';
 
 /** Messages of users to running runs. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
@@ -24,7 +25,7 @@ const keepS = 30 * 86_400;
  * to, or has not begun; `full`: too many wait already. Again with the same id changes nothing.
  */
 export async function steerRun(
-  { redis, keys }: RunKeySpace,
+  { redis, keys }: KeySpace,
   runId: string,
   message: SteeringMessage,
 ): Promise<'delivered' | 'late' | 'full'> {
@@ -45,7 +46,7 @@ export function followUpId(runId: string, messageId: string): string {
 }
 
 /** The inboxes in Redis. */
-export function redisInbox({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>): Inbox {
+export function redisInbox({ redis, keys }: KeySpace): Inbox {
   const textsOf = async (runId: string) => await redis.lrange(keys.inbox(runId), 0, -1);
   return withNamedErrors('inbox', {
     async read(runId) {
