@@ -140,9 +140,5 @@ function after(spent: Spent, event: RunEvent): Spent {
   if (event.type === 'tool.execute.start' && event.parentToolCallId === undefined)
     return { ...spent, toolCalls: spent.toolCalls + 1 };
   if (event.type !== 'cost.updated') return spent;
-  return {
-    ...spent,
-    usage: addUsage(spent.usage, usageOfCost(event)),
-    costMicrocents: event.cumulativeCostMicrocents,
-  };
+  return { ...spent, usage: addUsage(spent.usage, usageOfCost(event)), costMicrocents: event.cumulativeCostMicrocents };
 }

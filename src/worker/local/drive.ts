@@ -145,10 +145,7 @@ async function askPeople({ runId, pending }: RunRecord, onPending: OnPending): P
   const approvals = verdicts.filter((one) => 'granted' in one);
   const answers = verdicts.filter((one) => 'answer' in one);
   if (verdicts.length === 0) return undefined;
-  return {
-    approvals: approvals.length > 0 ? approvals : undefined,
-    answers: answers.length > 0 ? answers : undefined,
-  };
+  return { approvals: approvals.length > 0 ? approvals : undefined, answers: answers.length > 0 ? answers : undefined };
 }
 
 async function ask(onPending: OnPending, item: PendingItem, runId: string): Promise<CallVerdict | undefined> {

@@ -147,15 +147,7 @@ function questionTo(agentId: string, threadId: string, message: string, asking: 
     throw new RunError('concurrent_run', `thread ${threadId} is locked by a run that waits for this answer`);
   const { onResponse: _, ...callbacks } = asking.callbacks;
   const { background } = overrides;
-  return {
-    agentId,
-    threadId,
-    message,
-    callbacks,
-    overrides: defined({ background }),
-    abort,
-    waiting,
-  };
+  return { agentId, threadId, message, callbacks, overrides: defined({ background }), abort, waiting };
 }
 
 /** The caller's own, as they are; and its events are kept on the way. */

@@ -247,12 +247,7 @@ const prefix = 'tool:';
 /** Whose tool it is. `definition`: digest of the server's definition. */
 export type ToolOwner =
   | { readonly kind: 'agent'; readonly agentId: string; readonly tool: string }
-  | {
-      readonly kind: 'server';
-      readonly server: string;
-      readonly definition: string;
-      readonly tool: string;
-    };
+  | { readonly kind: 'server'; readonly server: string; readonly definition: string; readonly tool: string };
 
 /**
  * The name of a tool's breaker, the same on every worker: `tool:<label>#<digest>`. A tool of the same name is another one

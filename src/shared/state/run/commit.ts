@@ -138,10 +138,7 @@ function endingOf({ release, dropsJournal, patch }: Commit): 0 | 1 | 2 | 3 {
 function changedFields({ clock }: Space, commit: Commit): string[] {
   const { patch, release } = commit;
   const { cancel: _, ...changes } = patch ?? {};
-  const fields = {
-    ...recordToHash(changes as Partial<RunRecord>),
-    updatedAt: new Date(clock.now()).toISOString(),
-  };
+  const fields = { ...recordToHash(changes as Partial<RunRecord>), updatedAt: new Date(clock.now()).toISOString() };
   const cleared = clearsCrashes(commit) ? ['crashes', '0'] : [];
   const released = release ? ['owner', '', 'held', '0', 'activity', 'idle'] : [];
   return [...Object.entries(fields).flat(), ...cleared, ...released];

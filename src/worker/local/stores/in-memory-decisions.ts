@@ -150,13 +150,7 @@ function suits({ kind, mode }: PendingItem, verdict: CallVerdict['verdict']): bo
 
 function questionOf(item: PendingItem): Omit<DecisionRecord, 'votes'> {
   const { id, kind, toolName, requestedAt, expiresAt, approvers = 1 } = item;
-  return {
-    id,
-    kind,
-    requestedAt,
-    needed: approvers,
-    ...defined({ toolName, expiresAt }),
-  };
+  return { id, kind, requestedAt, needed: approvers, ...defined({ toolName, expiresAt }) };
 }
 
 function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecision {

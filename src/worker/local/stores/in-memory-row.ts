@@ -107,11 +107,7 @@ export function addChildCosts(row: Row, decisions: readonly CallDecision[]): voi
   if (ends.length === 0) return;
   const sum = ends.reduce((costMicrocents, end) => costMicrocents + end.costMicrocents, 0);
   const { costMicrocents, childCostMicrocents = 0 } = row.record;
-  row.record = {
-    ...row.record,
-    costMicrocents: costMicrocents + sum,
-    childCostMicrocents: childCostMicrocents + sum,
-  };
+  row.record = { ...row.record, costMicrocents: costMicrocents + sum, childCostMicrocents: childCostMicrocents + sum };
 }
 
 /** A run of another process, as if its worker had released it. Its earlier events stay there. */

@@ -125,15 +125,7 @@ export class InMemoryThread {
     const { runId, suspended, interrupted } = this.#lockOwner;
     const [next] = this.#queue;
     const { tenant, threadId } = this;
-    return {
-      tenant,
-      threadId,
-      lockOwner: runId,
-      next,
-      suspended,
-      interrupted,
-      dueAt: String(this.#dueMs),
-    };
+    return { tenant, threadId, lockOwner: runId, next, suspended, interrupted, dueAt: String(this.#dueMs) };
   }
 
   lookAgain(dueAt: string, nextMs: number): void {
@@ -161,12 +153,7 @@ export class InMemoryThread {
     lockOwner.releasedBy = undefined;
     if (lockOwner.ended) this.#reopen(lockOwner, lockOwner.ended);
     this.#left.delete(runId);
-    return {
-      kind: 'acquired',
-      fence: ++this.#fence,
-      manifest: this.manifest,
-      rolledBack: lockOwner.rollback,
-    };
+    return { kind: 'acquired', fence: ++this.#fence, manifest: this.manifest, rolledBack: lockOwner.rollback };
   }
 
   #position(runId: string, agentId: string, onBusy: OnBusy): Position {

@@ -107,13 +107,7 @@ export async function waitingRun(runId: string, { redis, keys }: RunKeySpace): P
   ]);
   const [status, request, tenant, parent, agent, thread] = fields;
   if (!status || !tenant) return undefined;
-  return {
-    runId,
-    tenant,
-    status,
-    request: legibleRequest({ request, agent, thread }),
-    parent: legibleLineage(parent),
-  };
+  return { runId, tenant, status, request: legibleRequest({ request, agent, thread }), parent: legibleLineage(parent) };
 }
 
 export function resumedEvent(run: WaitingRun, { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>): string {

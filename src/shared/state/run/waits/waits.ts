@@ -44,13 +44,7 @@ export interface Resumption {
 
 /** What every end of a wait adds to the journal. */
 export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntryOf<'decided'> {
-  return {
-    v: 1,
-    t: 'decided',
-    at: new Date(atMs).toISOString(),
-    by,
-    budget,
-  };
+  return { v: 1, t: 'decided', at: new Date(atMs).toISOString(), by, budget };
 }
 
 const dueScript = loadScript(import.meta.url, './due.lua');
