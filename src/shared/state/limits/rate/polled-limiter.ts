@@ -1,5 +1,6 @@
 import { orLate } from '../../../base/deadline.ts';
 import { randomUUID } from 'node:crypto';
+import { defined } from '../../../base/collections.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
@@ -44,11 +45,14 @@ const answerMs = 2_000;
 
 interface LocalWaiter extends Waiting {
   readonly request: GrantRequest;
+  readonly local: LocalLimiter;
+  readonly signal: AbortSignal;
   readonly settled: PromiseWithResolvers<LimiterAnswer>;
 }
 
 /** What one process knows of a limiter. */
 class LocalLimiter {
+  readonly name: string;
   limits: ProviderLimits = {};
   freeUntil = 0;
   freed = 0;
@@ -62,12 +66,18 @@ class LocalLimiter {
   /** Grants that are not settled, with the time at which they were given. */
   readonly grants = new Map<string, number>();
 
+  constructor(name: string) {
+    this.name = name;
+  }
+
   takeFreed(): number {
     const { freed } = this;
     this.freed = 0;
     return freed;
   }
 }
+
+type Turn = Awaited<ReturnType<RateLimiter['acquire']>>;
 
 /**
  * The rate limiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
@@ -86,15 +96,11 @@ export class PolledRateLimiter implements RateLimiter {
     this.#clock = clock;
     this.#observe = observe;
     this.#renewal = setInterval(() => {
-      for (const [name, local] of this.#locals) if (local.grants.size > 0) this.#poll(name, local, 0);
+      for (const local of this.#locals.values()) if (local.grants.size > 0) this.#poll(local, 0);
     }, renewMs).unref();
   }
 
-  async acquire(
-    request: GrantRequest,
-    maxInlineWaitMs: number,
-    signal: AbortSignal,
-  ): ReturnType<RateLimiter['acquire']> {
+  async acquire(request: GrantRequest, maxInlineWaitMs: number, signal: AbortSignal): Promise<Turn> {
     signal.throwIfAborted();
     const { limiter, limits, runId } = request;
     const local = this.#local(limiter);
@@ -104,10 +110,10 @@ export class PolledRateLimiter implements RateLimiter {
     const grantId = randomUUID();
     // Two calls of one run have different names; what was promised to the run goes to the first.
     const waiter = local.present.has(runId) ? `${runId}#${grantId}` : runId;
-    const waiting: LocalWaiter = { waiter, grantId, request, settled: Promise.withResolvers() };
+    const waiting: LocalWaiter = { waiter, grantId, request, local, signal, settled: Promise.withResolvers() };
     local.present.add(waiter);
     try {
-      return await this.#acquire(local, waiting, maxInlineWaitMs, signal);
+      return await this.#acquire(waiting, maxInlineWaitMs);
     } finally {
       local.present.delete(waiter);
     }
@@ -135,8 +141,8 @@ export class PolledRateLimiter implements RateLimiter {
     const sent = this.#limiters.settle(grant.limiter, local.limits, about, outcome);
     // What was learnt is worth a look at once: others may be waiting here for what was given back.
     const learnt = sent.then((result) => {
-      this.#observeLearnt(grant.limiter, local, result);
-      if (local.waiters.size > 0) this.#poll(grant.limiter, local, 0);
+      this.#observeLearnt(local, result);
+      if (local.waiters.size > 0) this.#poll(local, 0);
     });
     await this.#within(answerMs, learnt, 'settle a grant');
   }
@@ -156,28 +162,23 @@ export class PolledRateLimiter implements RateLimiter {
   #local(limiter: string): LocalLimiter {
     const known = this.#locals.get(limiter);
     if (known) return known;
-    const local = new LocalLimiter();
+    const local = new LocalLimiter(limiter);
     this.#locals.set(limiter, local);
     return local;
   }
 
-  async #acquire(
-    local: LocalLimiter,
-    waiter: LocalWaiter,
-    maxInlineWaitMs: number,
-    signal: AbortSignal,
-  ): ReturnType<RateLimiter['acquire']> {
+  async #acquire(waiter: LocalWaiter, maxInlineWaitMs: number): Promise<Turn> {
     const until = this.#clock.monotonic() + maxInlineWaitMs;
-    let answer = await this.#ask(local, waiter, maxInlineWaitMs, signal);
+    let answer = await this.#ask(waiter, maxInlineWaitMs);
     while (answer.kind === 'waiting' || answer.kind === 'unknown') {
       const leftMs = Math.max(0, until - this.#clock.monotonic());
-      if (answer.kind === 'unknown') answer = await this.#ask(local, waiter, leftMs, signal);
-      else answer = await this.#wait(local, waiter, answer.retryMs, leftMs, signal);
+      if (answer.kind === 'unknown') answer = await this.#ask(waiter, leftMs);
+      else answer = await this.#wait(waiter, answer.retryMs, leftMs);
     }
-    return this.#given(local, waiter, answer);
+    return this.#given(waiter, answer);
   }
 
-  #free(local: LocalLimiter, { limiter, tenant }: GrantRequest): { readonly kind: 'granted'; readonly grant: Grant } {
+  #free(local: LocalLimiter, { limiter, tenant }: GrantRequest): Turn {
     local.freed++;
     this.#observe.waited?.(limiter, 0);
     const id = `free:${Math.round(this.#clock.monotonic())}:${randomUUID()}`;
@@ -185,10 +186,9 @@ export class PolledRateLimiter implements RateLimiter {
   }
 
   #given(
-    local: LocalLimiter,
-    { grantId, request }: LocalWaiter,
+    { grantId, request, local }: LocalWaiter,
     answer: Exclude<LimiterAnswer, { kind: 'waiting' | 'unknown' }>,
-  ): Awaited<ReturnType<RateLimiter['acquire']>> {
+  ): Turn {
     const { limiter, tenant } = request;
     switch (answer.kind) {
       case 'free':
@@ -208,31 +208,20 @@ export class PolledRateLimiter implements RateLimiter {
     }
   }
 
-  async #ask(
-    local: LocalLimiter,
-    waiter: LocalWaiter,
-    maxInlineWaitMs: number,
-    signal: AbortSignal,
-  ): Promise<LimiterAnswer> {
-    const asked = this.#limiters.ask(waiter, waiter.request, maxInlineWaitMs, local.takeFreed());
+  async #ask(waiter: LocalWaiter, maxInlineWaitMs: number): Promise<LimiterAnswer> {
+    const asked = this.#limiters.ask(waiter, waiter.request, maxInlineWaitMs, waiter.local.takeFreed());
     try {
-      return await this.#within(Math.max(maxInlineWaitMs, answerMs), asked, 'ask for a grant', signal);
+      return await this.#within(Math.max(maxInlineWaitMs, answerMs), asked, 'ask for a grant', waiter.signal);
     } catch (error) {
       void this.#returnGrant(waiter, asked);
       throw error;
     }
   }
 
-  async #wait(
-    local: LocalLimiter,
-    waiter: LocalWaiter,
-    retryMs: number,
-    maxInlineWaitMs: number,
-    signal: AbortSignal,
-  ): Promise<LimiterAnswer> {
-    const { limiter } = waiter.request;
+  async #wait(waiter: LocalWaiter, retryMs: number, maxInlineWaitMs: number): Promise<LimiterAnswer> {
+    const { local, signal } = waiter;
     local.waiters.set(waiter.grantId, waiter);
-    this.#poll(limiter, local, retryMs);
+    this.#poll(local, retryMs);
     try {
       const answer = await orLate(maxInlineWaitMs, waiter.settled.promise, () => undefined, { signal });
       if (answer) return answer;
@@ -241,7 +230,7 @@ export class PolledRateLimiter implements RateLimiter {
     } finally {
       local.waiters.delete(waiter.grantId);
     }
-    const left = this.#limiters.stepAway(limiter, waiter);
+    const left = this.#limiters.stepAway(local.name, waiter);
     if (!signal.aborted) return await this.#within(answerMs, left, 'end a wait for a grant');
     void this.#returnGrant(waiter, left);
     throw signal.reason;
@@ -261,37 +250,33 @@ export class PolledRateLimiter implements RateLimiter {
   }
 
   /** Polls after `afterMs`, and then for as long as a call waits here. One loop per limiter. */
-  #poll(limiter: string, local: LocalLimiter, afterMs: number): void {
+  #poll(local: LocalLimiter, afterMs: number): void {
     const dueAt = this.#clock.monotonic() + Math.min(longestPollMs, afterMs);
     if (this.#closed || (local.polling && local.pollAt <= dueAt)) return;
     local.polling?.abort();
     local.polling = new AbortController();
     // Aborted: a sooner one has replaced it.
-    this.#pollFrom(limiter, local, local.polling, dueAt).catch(() => {});
+    this.#pollFrom(local, local.polling, dueAt).catch(() => {});
   }
 
-  async #pollFrom(limiter: string, local: LocalLimiter, polling: AbortController, dueAt: number): Promise<void> {
+  async #pollFrom(local: LocalLimiter, polling: AbortController, dueAt: number): Promise<void> {
     local.pollAt = dueAt;
     while (local.polling === polling) {
       await this.#clock.sleep(Math.max(0, local.pollAt - this.#clock.monotonic()), polling.signal);
-      const retryMs = await this.#pollOnce(limiter, local);
+      const retryMs = await this.#pollOnce(local);
       if (local.polling !== polling) return;
       local.pollAt = this.#clock.monotonic() + Math.min(longestPollMs, Math.max(shortestPollMs, retryMs));
       if (local.waiters.size === 0) local.polling = undefined;
     }
   }
 
-  async #pollOnce(limiter: string, local: LocalLimiter): Promise<number> {
+  async #pollOnce(local: LocalLimiter): Promise<number> {
     const waiting = [...local.waiters.values()];
     const renew = this.#clock.monotonic() - local.renewedAt >= renewMs;
     if (renew) local.renewedAt = this.#clock.monotonic();
     try {
-      const { retryMs, answers } = await this.#limiters.poll(
-        limiter,
-        local.limits,
-        waiting,
-        renew ? [...local.grants.keys()] : [],
-      );
+      const grantIds = renew ? [...local.grants.keys()] : [];
+      const { retryMs, answers } = await this.#limiters.poll(local.name, local.limits, waiting, grantIds);
       for (const [index, waiter] of waiting.entries()) {
         const answer = answers[index];
         if (answer && answer.kind !== 'waiting') waiter.settled.resolve(answer);
@@ -303,19 +288,17 @@ export class PolledRateLimiter implements RateLimiter {
     }
   }
 
-  #observeLearnt(limiter: string, local: LocalLimiter, learnt: Learnt): void {
+  #observeLearnt(local: LocalLimiter, learnt: Learnt): void {
     const { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow } = learnt;
-    if (cooldownMs > 0) this.#observe.cooled?.(limiter, cooldownMs);
+    if (cooldownMs > 0) this.#observe.cooled?.(local.name, cooldownMs);
     if (cooldownMs > 0 || requestsPerMinute > 0 || tokensPerMinute > 0) local.freeUntil = 0;
     const perMinute = Math.floor((requestsPerWindow * 60_000) / (local.limits.windowMs ?? 60_000));
     const requests = perMinute > 0 ? Math.min(perMinute, requestsPerMinute || Infinity) : requestsPerMinute;
     const known = `${requests} ${tokensPerMinute}`;
     if (known === local.learnt || known === '0 0') return;
     local.learnt = known;
-    this.#observe.learnt?.(limiter, {
-      ...(requests > 0 && { requestsPerMinute: requests }),
-      ...(tokensPerMinute > 0 && { tokensPerMinute }),
-    });
+    const limits = { requestsPerMinute: requests || undefined, tokensPerMinute: tokensPerMinute || undefined };
+    this.#observe.learnt?.(local.name, defined(limits));
   }
 
   async #within<T>(ms: number, work: Promise<T>, doing: string, signal?: AbortSignal): Promise<T> {
