@@ -8,27 +8,6 @@ import { pairsOf } from '../../base/collections.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { Keys, KeySpace } from '../keys.ts';
 
-/** What the workers of a fleet announce, and what is counted for all of them. */
-export interface Fleet {
-  /** Adds to a counter that `doctor` shows. */
-  count(counter: 'requeued' | 'abandoned' | 'quarantined' | 'postrun_jobs_failed', by: number): Promise<void>;
-  /** Announces this worker; entries that were not renewed for 15 s count as gone. */
-  heartbeat(worker: WorkerInfo): Promise<void>;
-  /** Marks this process as alive for so many milliseconds, by the clock of the store. */
-  pulse(name: string, forMs: number): Promise<void>;
-  /** Writes which run this worker watches; undefined: none. */
-  watching(name: string, runId: string | undefined): Promise<void>;
-  /** Is this run not to blame for the loss of that worker: it lives, or it died while it watched another run? */
-  isExcused(name: string, runId: string): Promise<boolean>;
-  farewell(name: string): Promise<void>;
-  liveWorkers(): Promise<readonly WorkerInfo[]>;
-  /** Publishes the public part of the loaded agents for producers. */
-  announceAgents(agents: readonly AgentView[]): Promise<void>;
-  /** Forgets agents that no worker has announced for seven days, and answers the queues of which that is true. */
-  unannounced(): Promise<readonly string[]>;
-  forgetQueue(queue: string): Promise<void>;
-}
-
 /** One live worker process, as it announces itself. */
 export interface WorkerInfo {
   readonly name: string;
@@ -42,39 +21,44 @@ export interface WorkerInfo {
 /** By then another worker has claimed the runs of a worker that died. */
 const watchedTtlMs = 600_000;
 
-/** The fleet in Redis. */
-export function redisFleet({ redis, keys }: KeySpace): Fleet {
+/** What the workers of a fleet announce, and what is counted for all of them, in Redis. */
+export function redisFleet({ redis, keys }: KeySpace) {
   return {
-    async count(counter, by) {
+    /** Adds to a counter that `doctor` shows. */
+    async count(counter: 'requeued' | 'abandoned' | 'quarantined' | 'postrun_jobs_failed', by: number): Promise<void> {
       await redis.hincrby(keys.counters, counter, by);
       await redis.hset(keys.counters, `${counter}_at`, Date.now());
     },
-    async heartbeat(worker) {
+    /** Announces this worker; entries that were not renewed for 15 s count as gone. */
+    async heartbeat(worker: WorkerInfo): Promise<void> {
       await redis.zadd(keys.workers, Date.now(), worker.name);
       await redis.hset(keys.workerInfo, worker.name, jsonText(worker));
       const queues = worker.queues.filter((queue) => queue !== quarantineQueue);
       if (queues.length > 0) await redis.zadd(keys.queues, ...queues.flatMap((queue) => [Date.now(), queue]));
     },
-    async pulse(name, forMs) {
+    /** Marks this process as alive for so many milliseconds, by the clock of the store. */
+    async pulse(name: string, forMs: number): Promise<void> {
       await redis.set(keys.pulse(name), '1', 'PX', Math.round(forMs));
     },
-    async watching(name, runId) {
+    /** Writes which run this worker watches; undefined: none. */
+    async watching(name: string, runId: string | undefined): Promise<void> {
       const key = keys.watched(name);
       const written: Promise<unknown> =
         runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
       await named(`watch of worker ${name}`, written);
     },
-    async isExcused(name, runId) {
+    /** Is this run not to blame for the loss of that worker: it lives, or it died while it watched another run? */
+    async isExcused(name: string, runId: string): Promise<boolean> {
       const asked = Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
       const [alive, watched] = await named(`look after worker ${name}`, asked);
       return alive > 0 || (watched !== null && watched !== runId);
     },
-    async farewell(name) {
+    async farewell(name: string): Promise<void> {
       await redis.del(keys.pulse(name));
       await redis.zrem(keys.workers, name);
       await redis.hdel(keys.workerInfo, name);
     },
-    async liveWorkers() {
+    async liveWorkers(): Promise<readonly WorkerInfo[]> {
       const since = Date.now() - workerTtlMs;
       const gone = await redis.zrangebyscore(keys.workers, '-inf', since - 60_000);
       if (gone.length > 0) {
@@ -86,19 +70,21 @@ export function redisFleet({ redis, keys }: KeySpace): Fleet {
       const infos = await redis.hmget(keys.workerInfo, ...names);
       return infos.filter((info) => info !== null).map((info) => JSON.parse(info) as WorkerInfo);
     },
-    async announceAgents(agents) {
+    /** Publishes the public part of the loaded agents for producers. */
+    async announceAgents(agents: readonly AgentView[]): Promise<void> {
       const seenAt = new Date().toISOString();
       const entries = agents.flatMap((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
       if (entries.length > 0) await redis.hset(keys.agents, ...entries);
     },
-    async unannounced() {
+    /** Forgets agents that no worker has announced for seven days, and answers the queues of which that is true. */
+    async unannounced(): Promise<readonly string[]> {
       const before = Date.now() - announcedTtlMs;
       const agents = Object.entries(await redis.hgetall(keys.agents));
       const stale = agents.filter(([, json]) => !(seenAtOf(json) > before)).map(([id]) => id);
       if (stale.length > 0) await redis.hdel(keys.agents, ...stale);
       return await redis.zrangebyscore(keys.queues, '-inf', before);
     },
-    async forgetQueue(queue) {
+    async forgetQueue(queue: string): Promise<void> {
       await redis.zrem(keys.queues, queue);
     },
   };

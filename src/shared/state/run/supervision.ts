@@ -7,7 +7,7 @@ import type { KeySpace } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
 import { lookLater, relist, forgetOpen, lookSoon } from './open-runs.ts';
 import { pairsOf } from '../../base/collections.ts';
-import { type Fleet, redisFleet } from '../fleet/fleet.ts';
+import { redisFleet } from '../fleet/fleet.ts';
 
 /** What the reconciler needs to know about a run that has not ended. */
 export interface OpenRunInfo {
@@ -38,38 +38,17 @@ export interface OpenRunInfo {
 }
 
 /** The fleet's view of its open runs; what the reconciler uses. */
-export interface Supervision extends Fleet {
-  /** Open runs that are due to be checked, soonest first. Publishes lifecycle events that they have left. */
-  dueRuns(limit: number): Promise<readonly OpenRunInfo[]>;
-  /** When these are checked again, unless something has happened to them since. */
-  lookAgain(
-    runs: readonly { readonly runId: string; readonly dueAt: string; readonly nextMs: number }[],
-  ): Promise<void>;
-  /** How many runs are due within this time. */
-  dueWithin(ms: number): Promise<number>;
-  /** Makes sure that a page of the open runs, after an offset, is checked. Returns the next offset; 0: begin again. */
-  relist(offset: number, limit: number): Promise<number>;
-  /** The same for locked threads. */
-  relistThreads(offset: number, limit: number): Promise<number>;
-  /** How many of those are due by then. */
-  threadsDueWithin(ms: number): Promise<number>;
-  /**
-   * Gives a run a new segment in a queue, so that a new job can be added. Undefined: the run has ended or is no longer at
-   * `fromSegment`, because another process was faster.
-   */
-  requeue(runId: string, fromSegment: number, queue: string): Promise<number | undefined>;
-  /** Removes a run from the set of open runs. */
-  forget(runId: string): Promise<void>;
-}
+export type Supervision = ReturnType<typeof redisSupervision>;
 
 const requeueScript = loadScript(import.meta.url, './requeue.lua');
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
-export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
+export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>) {
   const { redis, keys, lifecycle } = space;
   return {
     ...redisFleet(space),
-    async dueRuns(limit) {
+    /** Open runs that are due to be checked, soonest first. Publishes lifecycle events that they have left. */
+    async dueRuns(limit: number): Promise<readonly OpenRunInfo[]> {
       const now = Date.now();
       const range = ['-inf', now, 'WITHSCORES', 'LIMIT', 0, limit] as const;
       const flat = await inTime(redis.zrangebyscore(keys.checks, ...range), 'list of open runs that are due');
@@ -90,27 +69,36 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
         }),
       );
     },
-    async lookAgain(runs) {
+    /** When these are checked again, unless something has happened to them since. */
+    async lookAgain(
+      runs: readonly (Pick<OpenRunInfo, 'runId' | 'dueAt'> & { readonly nextMs: number })[],
+    ): Promise<void> {
       const again = runs.map(({ runId, dueAt, nextMs }) => [runId, dueAt, nextMs] as const);
       await inTime(lookLater(redis, keys.checks, again), 'next look at open runs');
     },
-    async dueWithin(ms) {
+    /** How many runs are due within this time. */
+    async dueWithin(ms: number): Promise<number> {
       return await inTime(redis.zcount(keys.checks, '-inf', Date.now() + ms), 'count of open runs');
     },
-    async relist(offset, limit) {
-      return await inTime(
-        relist(redis, { listed: keys.open, checks: keys.checks }, offset, limit),
-        'list of open runs',
-      );
+    /** Makes sure that a page of the open runs, after an offset, is checked. Returns the next offset; 0: begin again. */
+    async relist(offset: number, limit: number): Promise<number> {
+      const lists = { listed: keys.open, checks: keys.checks };
+      return await inTime(relist(redis, lists, offset, limit), 'list of open runs');
     },
-    async threadsDueWithin(ms) {
+    /** How many locked threads are due by then. */
+    async threadsDueWithin(ms: number): Promise<number> {
       return await inTime(redis.zcount(keys.threadChecks, '-inf', Date.now() + ms), 'count of locked threads');
     },
-    async relistThreads(offset, limit) {
+    /** As `relist`, for locked threads. */
+    async relistThreads(offset: number, limit: number): Promise<number> {
       const lists = { listed: keys.threadsEntered, checks: keys.threadChecks };
       return await inTime(relist(redis, lists, offset, limit), 'list of locked threads');
     },
-    async requeue(runId, fromSegment, queue) {
+    /**
+     * Gives a run a new segment in a queue, so that a new job can be added. Undefined: the run has ended or is no longer at
+     * `fromSegment`, because another process was faster.
+     */
+    async requeue(runId: string, fromSegment: number, queue: string): Promise<number | undefined> {
       const now = new Date().toISOString();
       await lookSoon({ redis, keys }, runId);
       const args = [fromSegment, queue, now];
@@ -118,7 +106,8 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
       const segment = Number(await runScript(redis, requeueScript, [keys.run(runId)], args, { doing }));
       return segment < 0 ? undefined : segment;
     },
-    async forget(runId) {
+    /** Removes a run from the set of open runs. */
+    async forget(runId: string): Promise<void> {
       await forgetOpen(space, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
     },
   };
@@ -129,8 +118,7 @@ async function readOpenRun(
   runId: string,
   now: number,
 ): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
-  const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
-    keys.run(runId),
+  const fields = [
     'status',
     'kind',
     'queue',
@@ -141,7 +129,9 @@ async function readOpenRun(
     'pending',
     'agent',
     'thread',
-  );
+  ];
+  const values = await redis.hmget(keys.run(runId), ...fields);
+  const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = values;
   if (!status || !kind || !queue || !segment)
     return { runId, ageMs: now - Number((await redis.zscore(keys.open, runId)) ?? 0) };
   const items = pendingOf(pending);
