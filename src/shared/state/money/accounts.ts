@@ -18,18 +18,14 @@ export interface Accounts {
   readonly agentId: string;
   readonly batch?: string | undefined;
   /** Its parents, whose caps bind it, too. */
-  readonly payers?:
-    | readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[]
-    | undefined;
+  readonly payers?: readonly (Cap & { readonly runId: string })[] | undefined;
   /** Of the run itself. Caps of batches live in the ledger; those of tenants in its settings. */
-  readonly run?:
-    | {
-        readonly capMicrocents: number;
-        readonly onExceed: OnExceed;
-        /** By the run's own record. An account that expired while the run waited begins with it. */
-        readonly spentMicrocents?: number;
-      }
-    | undefined;
+  readonly run?: RunCap | undefined;
+}
+
+interface RunCap extends Cap {
+  /** By the run's own record. An account that expired while the run waited begins with it. */
+  readonly spentMicrocents?: number;
 }
 
 /** The figures of an account. */
@@ -80,7 +76,7 @@ export function budgetViewOf(
   hash: Readonly<Record<string, string>>,
   waiting: number,
   /** Where the account's own fields have none: a tenant's budget before its first call. */
-  otherwise?: { readonly capMicrocents: number; readonly onExceed: OnExceed },
+  otherwise?: Cap,
 ): BudgetView {
   const stored = accountHash.parse({ onExceed: otherwise?.onExceed, ...hash });
   const cap = stored.cap ?? otherwise?.capMicrocents;
@@ -140,17 +136,10 @@ export function accountsOf(
   tenants: Tenants,
   atMs: number,
 ): AccountToCharge[] {
-  const own: AccountToCharge = { scope: 'run', id: runId, window: 'total', cap: run ?? 'none', ttlS: runAccountTtlS };
   const { budget } = tenants.of(tenant);
   return [
-    own,
-    ...payers.map((payer): AccountToCharge => ({
-      scope: 'run',
-      id: payer.runId,
-      window: 'total',
-      cap: payer,
-      ttlS: runAccountTtlS,
-    })),
+    runAccount(runId, run ?? 'none'),
+    ...payers.map((payer) => runAccount(payer.runId, payer)),
     ...(batch === undefined ? [] : [batchAccount(batch)]),
     ...(budget === undefined ? [] : [tenantAccount(tenant, tenants, atMs)]),
   ];
@@ -165,7 +154,11 @@ export function waitedFor(
 ): AccountToCharge {
   if (scope === 'tenant') return tenantAccount(tenant, tenants, atMs);
   if (scope === 'batch') return batchAccount(id);
-  return { scope, id, window: 'total', cap: 'stored', ttlS: runAccountTtlS };
+  return runAccount(id, 'stored');
+}
+
+function runAccount(id: string, cap: AccountToCharge['cap']): AccountToCharge {
+  return { scope: 'run', id, window: 'total', cap, ttlS: runAccountTtlS };
 }
 
 function batchAccount(id: string): AccountToCharge {
