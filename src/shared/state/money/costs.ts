@@ -10,13 +10,13 @@ const script = loadScript(import.meta.url, './count.lua');
 /** Attempts in one script call: about 20 arguments each, and Redis does nothing else meanwhile. */
 const mostAtOnce = 200;
 
-export interface RedisCostsOptions extends KeySpace {
+interface CostCounterOptions extends KeySpace {
   readonly clock: Clock;
   readonly keepCostsS: number;
 }
 
 /** What an agent of a tenant paid for, counted once per id. */
-export interface Counted {
+interface Counted {
   readonly id: string;
   readonly tenant: string;
   readonly agentId: string;
@@ -28,42 +28,38 @@ interface Gathered {
   readonly done: Promise<void>;
 }
 
-/** Cost counters of attempts that no account pays for. Those of one tick and tenant leave in one call. */
-export class RedisCosts {
-  readonly #options: RedisCostsOptions;
-  readonly #gathering = new Map<string, Gathered>();
+/**
+ * Counts the costs of attempts that no account pays for, once per id. Those of one tick and tenant leave in one call. Throws
+ * `queue_unavailable`.
+ */
+export function costCounter({ redis, keys, clock, keepCostsS }: CostCounterOptions) {
+  const gathering = new Map<string, Gathered>();
 
-  constructor(options: RedisCostsOptions) {
-    this.#options = options;
-  }
-
-  /** Once per id. Throws `queue_unavailable`. */
-  async add(counted: Counted): Promise<void> {
-    const { tenant } = counted;
-    const gathered = this.#gathering.get(tenant) ?? this.#gather(tenant);
-    gathered.counted.push(counted);
-    if (gathered.counted.length >= mostAtOnce) this.#gathering.delete(tenant);
-    await gathered.done;
-  }
-
-  #gather(tenant: string): Gathered {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const gathered: Gathered = { counted: [], done: promise };
-    this.#gathering.set(tenant, gathered);
-    setImmediate(() => {
-      if (this.#gathering.get(tenant) === gathered) this.#gathering.delete(tenant);
-      this.#write(tenant, gathered.counted).then(resolve, reject);
-    });
-    return gathered;
-  }
-
-  async #write(tenant: string, counted: readonly Counted[]): Promise<void> {
-    const { redis, keys, clock, keepCostsS } = this.#options;
+  async function write(tenant: string, counted: readonly Counted[]): Promise<void> {
     const now = clock.now();
     const keysOfDay = [keys.counted(tenant), keys.costs(tenant, windowOf('day', now))];
     const args = [now, keepCostsS, ...counted.flatMap(countersOf)];
     await runScript(redis, script, keysOfDay, args, { doing: `costs of tenant ${tenant}` });
   }
+
+  function gather(tenant: string): Gathered {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const gathered: Gathered = { counted: [], done: promise };
+    gathering.set(tenant, gathered);
+    setImmediate(() => {
+      if (gathering.get(tenant) === gathered) gathering.delete(tenant);
+      write(tenant, gathered.counted).then(resolve, reject);
+    });
+    return gathered;
+  }
+
+  return async (counted: Counted): Promise<void> => {
+    const { tenant } = counted;
+    const gathered = gathering.get(tenant) ?? gather(tenant);
+    gathered.counted.push(counted);
+    if (gathered.counted.length >= mostAtOnce) gathering.delete(tenant);
+    await gathered.done;
+  };
 }
 
 function countersOf({ id, agentId, attempts }: Counted): (string | number)[] {

@@ -18,7 +18,7 @@ import {
   type Accounts,
   type AccountToCharge,
 } from './accounts.ts';
-import { costIncrements, costSource, RedisCosts, type PaidAttempt } from './costs.ts';
+import { costIncrements, costSource, costCounter, type PaidAttempt } from './costs.ts';
 
 /** One attempt that wants money before it is sent. Amounts are microcents. */
 export interface ReserveRequest {
@@ -118,7 +118,7 @@ export interface RedisLedgerOptions extends KeySpace {
 export function redisLedger(options: RedisLedgerOptions): Ledger {
   const { redis, keys, clock, log, tenants } = options;
   const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
-  const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
+  const countCosts = costCounter({ redis, keys, clock, keepCostsS });
 
   const onAccounts = (name: AccountsScript, call: AccountsCall) => runOnAccounts(options, name, call);
   const costsToday = ({ tenant }: Accounts) => keys.costs(tenant, windowOf('day', clock.now()));
@@ -140,7 +140,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       const { tenant, agentId } = accounts;
       const attempts = settlement.parts ?? [settlement];
       if (!isCapped(accounts, tenants)) {
-        await costs.add({ id, tenant, agentId, attempts });
+        await countCosts({ id, tenant, agentId, attempts });
         return [];
       }
       const about = [

@@ -1,4 +1,3 @@
-import { assertNever } from '../../base/errors.ts';
 import {
   loadScript,
   runScript,
@@ -27,71 +26,51 @@ interface Flush {
   readonly reject: (error: unknown) => void;
 }
 
+/** Adds events to the log of a run. Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
+type FlushRun = (runId: string, seq: number, events: readonly OutgoingEvent[]) => Promise<CommitReply>;
+
 /**
  * `flush.lua` as a function that gathers: the flushes of this process within one tick are sent in one call of at most 64 runs and
  * 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
  */
-export class FlushGatherer {
-  readonly #space: RunKeySpace;
-  #waiting: Flush[] = [];
-
-  constructor(space: RunKeySpace) {
-    this.#space = space;
-  }
-
-  /** Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
-  flush(runId: string, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply> {
+export function gatheredFlush(space: RunKeySpace): FlushRun {
+  let waiting: Flush[] = [];
+  const send = () => {
+    const flushes = waiting;
+    waiting = [];
+    for (const group of groups(flushes, space.cluster ? 1 : maxRuns)) void callFor(group, space);
+  };
+  return (runId, seq, events) => {
     const { promise, resolve, reject } = Promise.withResolvers<CommitReply>();
     const texts = events.map(scriptEvent);
     const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
     // Timers that fire in the same tick run before this does.
-    if (this.#waiting.length === 0) setImmediate(() => this.#send());
-    this.#waiting.push({ runId, seq, events, texts, bytes, resolve, reject });
+    if (waiting.length === 0) setImmediate(send);
+    waiting.push({ runId, seq, events, texts, bytes, resolve, reject });
     return promise;
-  }
+  };
+}
 
-  #send(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const group of groups(waiting, this.#space.cluster ? 1 : maxRuns)) void this.#call(group);
+async function callFor(group: readonly Flush[], space: RunKeySpace): Promise<void> {
+  const { redis, keys, lifecycle, eventLogMax } = space;
+  const logs = group.map(({ runId }) => keys.events(runId));
+  const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
+  const doing = group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs';
+  const own = [...logs, lifecycle.keyOf(group[0]?.runId ?? '')];
+  const args = [group.length, eventLogMax, keys.firehose, publishCommand(space), ...runs];
+  try {
+    const results = (await runScript(redis, script, own, args, { doing })) as readonly (0 | 1 | string)[];
+    for (const [index, flush] of group.entries()) settle(flush, results[index] ?? 'ERR no result', space);
+  } catch (error) {
+    for (const flush of group) flush.reject(redisError(error, `flush of run ${flush.runId}`));
   }
+}
 
-  async #call(group: readonly Flush[]): Promise<void> {
-    try {
-      const results = await this.#run(group);
-      for (const [index, flush] of group.entries()) this.#settle(flush, results[index] ?? 'ERR no result');
-    } catch (error) {
-      for (const flush of group) flush.reject(redisError(error, `flush of run ${flush.runId}`));
-    }
-  }
-
-  async #run(group: readonly Flush[]): Promise<readonly (0 | 1 | string)[]> {
-    const { redis, keys, lifecycle, eventLogMax } = this.#space;
-    const logs = group.map(({ runId }) => keys.events(runId));
-    const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
-    const reply = await runScript(
-      redis,
-      script,
-      [...logs, lifecycle.keyOf(group[0]?.runId ?? '')],
-      [group.length, eventLogMax, keys.firehose, publishCommand(this.#space), ...runs],
-      { doing: group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs' },
-    );
-    return reply as readonly (0 | 1 | string)[];
-  }
-
-  #settle(flush: Flush, result: 0 | 1 | string): void {
-    if (typeof result === 'string') return flush.reject(refusal(result, `flush of run ${flush.runId}`));
-    switch (result) {
-      case 0:
-        return flush.resolve({ kind: 'fenced' });
-      case 1: {
-        publishLifecycle(this.#space, flush.runId, flush.events);
-        return flush.resolve({ kind: 'ok', seq: flush.seq + flush.events.length });
-      }
-      default:
-        return assertNever(result);
-    }
-  }
+function settle({ runId, seq, events, resolve, reject }: Flush, result: 0 | 1 | string, space: RunKeySpace): void {
+  if (typeof result === 'string') return reject(refusal(result, `flush of run ${runId}`));
+  if (result === 0) return resolve({ kind: 'fenced' });
+  publishLifecycle(space, runId, events);
+  resolve({ kind: 'ok', seq: seq + events.length });
 }
 
 function* groups(flushes: readonly Flush[], limit: number): Generator<readonly Flush[]> {

@@ -2,7 +2,7 @@ import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { loadRun } from './open-runs.ts';
 import { checkClaimEvents, claimRun, type Claim, type ClaimRequest } from './claim.ts';
 import { checkCommit, commitRun, type Commit, type CommitReply, type Ownership } from './commit.ts';
-import { FlushGatherer } from './flush.ts';
+import { gatheredFlush } from './flush.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { RunKeySpace, OutgoingEvent } from '../script.ts';
@@ -42,7 +42,7 @@ export type RedisRunsOptions = RunKeySpace & { readonly clock: Clock; readonly l
  */
 export function redisRuns(space: RedisRunsOptions): RunStore {
   const { redis, keys } = space;
-  const flushes = new FlushGatherer(space);
+  const flush = gatheredFlush(space);
   return withNamedErrors<RunStore>('runs', {
     async claim(request, opening, recovering) {
       checkClaimEvents(opening, recovering);
@@ -53,7 +53,7 @@ export function redisRuns(space: RedisRunsOptions): RunStore {
       return await commitRun(space, ownership, commit);
     },
     async flush({ runId }, seq, events) {
-      return events.length === 0 ? { kind: 'ok', seq } : await flushes.flush(runId, seq, events);
+      return events.length === 0 ? { kind: 'ok', seq } : await flush(runId, seq, events);
     },
     load: async (runId) => await loadRun(runId, space),
     async pendingCancels() {
