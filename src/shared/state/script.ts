@@ -76,14 +76,20 @@ export interface RunKeySpace extends KeySpace {
 }
 
 /**
- * The keys of one run in the order in which its scripts number them: record, journal, event log, lifecycle stream, decisions that
- * the journal does not have, all decisions, children that begin later, events of children that the log does not have. A script uses
- * those that it needs.
+ * Runs a script about one run. Its keys are record, journal, event log, lifecycle stream, decisions that the journal does not have,
+ * all decisions, children that begin later, events of children that the log does not have. A script uses those that it needs.
  */
-export function runKeys({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecycle'>, runId: string): string[] {
+export async function runOnRun(
+  { redis, keys, lifecycle }: RunKeySpace,
+  runId: string,
+  script: Script,
+  args: readonly (string | number)[],
+  about: { readonly doing: string },
+): Promise<unknown> {
   const { run, journal, events, decided, decisions, later, relayed } = keys;
-  const own = [run, journal, events].map((key) => key(runId));
-  return [...own, lifecycle.keyOf(runId), ...[decided, decisions, later, relayed].map((key) => key(runId))];
+  const before = [run, journal, events].map((key) => key(runId));
+  const after = [decided, decisions, later, relayed].map((key) => key(runId));
+  return await runScript(redis, script, [...before, lifecycle.keyOf(runId), ...after], args, about);
 }
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */

@@ -4,9 +4,8 @@ import { assertNever, RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/collections.ts';
 import {
   loadScript,
-  runScript,
   type RunKeySpace,
-  runKeys,
+  runOnRun,
   scriptEvent,
   publishLifecycle,
   eventTargets,
@@ -104,8 +103,7 @@ export async function claimRun(
     ...opening.map(scriptEvent),
     ...recovering.map(scriptEvent),
   ];
-  const doing = `claim of run ${runId}`;
-  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as ClaimReply;
+  const reply = (await runOnRun(space, runId, script, args, { doing: `claim of run ${runId}` })) as ClaimReply;
 
   switch (reply[0]) {
     case 0:

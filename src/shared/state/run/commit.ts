@@ -4,10 +4,9 @@ import { jsonText } from '../../base/json.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import {
   loadScript,
-  runScript,
   type RunKeySpace,
   recordTtlS,
-  runKeys,
+  runOnRun,
   scriptEvent,
   publishLifecycle,
   eventTargets,
@@ -104,8 +103,7 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     ...commit.entries.map((entry) => jsonText(entry)),
     ...commit.events.map(scriptEvent),
   ];
-  const doing = `commit of run ${runId}`;
-  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
+  const reply = (await runOnRun(space, runId, script, args, { doing: `commit of run ${runId}` })) as
     | readonly [0]
     | readonly [1, number, string];
 

@@ -3,7 +3,7 @@ import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
-import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
+import { loadScript, scriptEvent, recordTtlS, runOnRun, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, loadRun, lookSoon } from './open-runs.ts';
 import { lookSoonAtThread, releaseToNext } from '../thread/lock.ts';
@@ -38,8 +38,7 @@ export async function endUnstarted(
   ];
   await lookSoon(space, runId);
   if (request.thread !== undefined) await lookSoonAtThread(threads, { tenant, threadId: request.thread });
-  const doing = `end of run ${runId}, which has not begun`;
-  const seq = Number(await runScript(space.redis, script, runKeys(space, runId), args, { doing }));
+  const seq = Number(await runOnRun(space, runId, script, args, { doing: `end of run ${runId}, which has not begun` }));
   if (seq < 0) return false;
   if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);

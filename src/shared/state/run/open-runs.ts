@@ -1,6 +1,6 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
-import { type RunKeySpace, loadScript, runScript, runKeys, scriptEvent, eventTargets, stampOf } from '../script.ts';
+import { type RunKeySpace, loadScript, runScript, runOnRun, scriptEvent, eventTargets, stampOf } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { KeySpace } from '../keys.ts';
@@ -108,9 +108,10 @@ export async function redriveFailed(
   const queued = scriptEvent({ ...stampOf(record), timestamp: at, type: 'run.queued', kind, queuedAt: at });
   const times = [deadlineMs, startByMs].map((time) => (time === undefined ? '' : new Date(time).toISOString()));
   const args = [newNonce(), queue, at, queued, ...eventTargets(space, runId), ...times];
-  const reply = (await runScript(space.redis, redriveScript, runKeys(space, runId), args, {
-    doing: `redrive of run ${runId}`,
-  })) as [0] | [1, string] | [2, number];
+  const reply = (await runOnRun(space, runId, redriveScript, args, { doing: `redrive of run ${runId}` })) as
+    | [0]
+    | [1, string]
+    | [2, number];
   if (reply[0] === 0) return 'gone';
   return reply[0] === 1 ? 'not_failed' : { segment: reply[1] };
 }

@@ -3,7 +3,7 @@ import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json.ts';
-import { loadScript, runScript, type RunKeySpace, runKeys, eventTargets } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace, runOnRun, eventTargets } from '../../script.ts';
 import { forgetOpen, loadRun } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
 import {
@@ -112,11 +112,9 @@ export async function notifyParent(record: RunRecord, family: Family): Promise<v
   const event = resumedEvent(waiting, wait);
   const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
   const args = [...waitEndArgs(space, runId, event, wait), ...about];
-  const doing = `end of run ${record.runId} for run ${runId}`;
-  const reply = (await runScript(space.redis, endedScript, runKeys(space, runId), args, { doing })) as
-    | readonly [0 | 1]
-    | readonly [2, ...WaitEnded]
-    | readonly [3, string, string];
+  const reply = (await runOnRun(space, runId, endedScript, args, {
+    doing: `end of run ${record.runId} for run ${runId}`,
+  })) as readonly [0 | 1] | readonly [2, ...WaitEnded] | readonly [3, string, string];
   if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
@@ -263,35 +261,8 @@ export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly st
 }
 
 /**
- * Adds events of children to the log of their parent. `stamp` is what every event of the parent has. False: the parent has ended
- * and takes no more.
- */
-export async function relayEvents(
-  stamp: Readonly<Record<string, unknown>>,
-  events: readonly (EventBody & { readonly timestamp: string })[],
-  space: RunKeySpace,
-): Promise<boolean> {
-  const { redis, keys } = space;
-  const runId = String(stamp['runId']);
-  const reply = (await runScript(
-    redis,
-    eventsScript,
-    [keys.run(runId), keys.events(runId), keys.relayed(runId)],
-    [
-      ...eventTargets(space, runId),
-      maxWaiting,
-      waitingTtlS,
-      // Flagged like deltas: the firehose has the events of the child already.
-      ...events.map((event) => `D${jsonText({ ...stamp, ...event })}`),
-    ],
-    { doing: `events of children of run ${runId}` },
-  )) as readonly [0 | 1 | 2];
-  return reply[0] !== 0;
-}
-
-/**
- * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-waits.ts`; both pass
- * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in
+ * Redis by `redisChildren`, in memory by `local/stores/in-memory-waits.ts`; both pass `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {
   /**
@@ -305,7 +276,8 @@ export interface Children {
   /** Notifies the parent of how this run has ended, which may end its wait. Again changes nothing. */
   ended(runId: string): Promise<void>;
   /**
-   * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. X   * events says. False: it has ended and takes no more.
+   * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. `stamp` is what every event
+   * of the parent has. False: it has ended and takes no more.
    */
   relay(
     stamp: Readonly<Record<string, unknown>>,
@@ -323,6 +295,16 @@ export function redisChildren(family: Family): Children {
       const record = await loadRun(runId, space);
       if (record?.parent) await notifyParent(record, family);
     },
-    relay: async (stamp, events) => await relayEvents(stamp, events, space),
+    async relay(stamp, events) {
+      const { redis, keys } = space;
+      const runId = String(stamp['runId']);
+      const own = [keys.run(runId), keys.events(runId), keys.relayed(runId)];
+      // Flagged like deltas: the firehose has the events of the child already.
+      const texts = events.map((event) => `D${jsonText({ ...stamp, ...event })}`);
+      const args = [...eventTargets(space, runId), maxWaiting, waitingTtlS, ...texts];
+      const doing = `events of children of run ${runId}`;
+      const reply = (await runScript(redis, eventsScript, own, args, { doing })) as readonly [0 | 1 | 2];
+      return reply[0] !== 0;
+    },
   });
 }

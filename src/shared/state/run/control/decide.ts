@@ -1,7 +1,7 @@
 import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
 import { assertNever } from '../../../base/errors.ts';
 import { jsonText } from '../../../base/json.ts';
-import { loadScript, runScript, type RunKeySpace, runKeys } from '../../script.ts';
+import { loadScript, type RunKeySpace, runOnRun } from '../../script.ts';
 import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, waitEndArgs } from '../waits/resume.ts';
 
 const script = loadScript(import.meta.url, './decide.lua');
@@ -50,8 +50,7 @@ export async function decideAboutRun(space: RunKeySpace, runId: string, decide: 
       decision,
     ]),
   ];
-  const doing = `decision about run ${runId}`;
-  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as Reply;
+  const reply = (await runOnRun(space, runId, script, args, { doing: `decision about run ${runId}` })) as Reply;
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };

@@ -6,12 +6,11 @@ import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
 import {
   loadScript,
-  runScript,
   eventStart,
   scriptEvent,
   type RunKeySpace,
   recordTtlS,
-  runKeys,
+  runOnRun,
   eventTargets,
   stampOf,
 } from '../../script.ts';
@@ -41,9 +40,8 @@ export async function stopRun(record: RunRecord, cancel: CancelRequest, space: R
   const { runId } = record;
   // What follows the end of the run may be lost with this process.
   await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(space, runId)]);
-  const doing = `cancel of run ${runId}`;
   const args = cancelArguments(record, cancel, space);
-  const [code, inForce] = (await runScript(redis, script, runKeys(space, runId), args, { doing })) as
+  const [code, inForce] = (await runOnRun(space, runId, script, args, { doing: `cancel of run ${runId}` })) as
     | readonly [0 | 1 | 2 | 4, undefined?]
     | readonly [3, string];
   if (code === 3) {

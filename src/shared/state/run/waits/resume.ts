@@ -4,7 +4,7 @@ import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/run-record.ts';
 import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript, type RunKeySpace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
+import { loadScript, type RunKeySpace, runOnRun, scriptEvent, eventTargets, stampOf } from '../../script.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
 
 const script = loadScript(import.meta.url, './resume.lua');
@@ -44,8 +44,7 @@ export async function resumeRun(space: RunKeySpace, runId: string, end: WaitEnd)
   if (run?.status !== 'suspended') return undefined;
   const event = resumedEvent(run, end);
   const args = waitEndArgs(space, runId, event, end);
-  const doing = `resume of run ${runId}`;
-  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
+  const reply = (await runOnRun(space, runId, script, args, { doing: `resume of run ${runId}` })) as
     | readonly [0]
     | readonly [1, ...WaitEnded];
   if (reply[0] === 0) return undefined;
