@@ -36,60 +36,45 @@ export interface StepPermit {
   settle(spent: StepSpent): Promise<void>;
 }
 
+/** Throws `budget_exceeded` or `budget_unpriced` where the run must end, `TurnSuspension` where it must wait. */
+export type StepGate = (
+  costs: StepCosts,
+  state: Pick<TurnState, 'orchestration' | 'budgetDecision'>,
+  signal: AbortSignal,
+) => Promise<StepPermit>;
+
 /**
  * The budget gate before each step of an orchestration that pays by itself, such as a judge or an action of a task: the same
  * accounts as before a model call. What such a step costs is only known afterwards. So the gate reserves its stated maximum, or
  * the smallest amount, and beyond that the largest overrun that the ledger has seen for its payee; it counts what the step cost
  * more, and refuses the next one.
  */
-export class StepGate {
-  readonly #options: StepGateOptions;
-  readonly #budgetGate: BudgetGate;
-
-  constructor(options: StepGateOptions) {
-    this.#options = options;
-    this.#budgetGate = new BudgetGate(options);
-  }
-
-  /** Throws `budget_exceeded` or `budget_unpriced` where the run must end, `TurnSuspension` where it must wait. */
-  async admit(
-    { payee, mostMicrocents }: StepCosts,
-    { orchestration, budgetDecision }: Pick<TurnState, 'orchestration' | 'budgetDecision'>,
-    signal: AbortSignal,
-  ): Promise<StepPermit> {
-    const id = this.#budgetGate.nextId();
-    if (!this.#budgetGate.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
+export function stepGate(options: StepGateOptions): StepGate {
+  const gate = new BudgetGate(options);
+  return async ({ payee, mostMicrocents }, { orchestration, budgetDecision }, signal) => {
+    const id = gate.nextId();
+    const permit: StepPermit = { settle: (spent) => settle(gate, id, payee, spent) };
+    if (!gate.isCapped) return permit;
     if (budgetDecision === 'reject') throw new RunError('budget_exceeded', 'more money for the run was refused');
-    if (this.#options.denyUnpriced && orchestration.unpriced)
+    if (options.denyUnpriced && orchestration.unpriced)
       throw new RunError('budget_unpriced', 'a step had a cost without a known price, and the budget denies that');
     const wanted = Math.max(1, mostMicrocents);
     const force = budgetDecision === 'approve';
-    const { provider, model } = payee;
-    await this.#budgetGate.reserve(
-      id,
-      { what: `call of ${model}`, provider, model, wanted, least: wanted, force },
-      signal,
-    );
-    return { settle: (spent) => this.#settle(id, payee, spent) };
-  }
+    await gate.reserve(id, { ...payee, what: `call of ${payee.model}`, wanted, least: wanted, force }, signal);
+    return permit;
+  };
+}
 
-  async #settle(id: string, payee: StepCosts['payee'], { parts, costMicrocents, isCutOff }: StepSpent): Promise<void> {
-    const paid = {
-      id,
-      ...payee,
-      usage: parts.reduce((sum, { usage }) => addUsage(sum, usage), zeroUsage),
-      costMicrocents,
-      priced: parts.every(({ priced }) => priced),
-      unconfirmed: isCutOff,
-      parts,
-    };
-    try {
-      const { isCapped } = this.#budgetGate;
-      if (parts.length > 0 || (isCutOff && isCapped)) await this.#budgetGate.settle(paid);
-      else if (isCapped) await this.#budgetGate.release(id);
-    } catch (cause) {
-      this.#budgetGate.lost(cause);
-    }
+async function settle(gate: BudgetGate, id: string, payee: StepCosts['payee'], spent: StepSpent): Promise<void> {
+  const { parts, costMicrocents, isCutOff: unconfirmed } = spent;
+  const usage = parts.reduce((sum, part) => addUsage(sum, part.usage), zeroUsage);
+  const priced = parts.every((part) => part.priced);
+  try {
+    if (parts.length > 0 || (unconfirmed && gate.isCapped))
+      await gate.settle({ id, ...payee, usage, costMicrocents, priced, unconfirmed, parts });
+    else if (gate.isCapped) await gate.release(id);
+  } catch (cause) {
+    gate.lost(cause);
   }
 }
 

@@ -296,7 +296,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     const { key, work, costs, answer } = step;
     let permit: StepPermit | undefined;
     try {
-      permit = costs && (await this.#deps.gate.admit(costs, this.#growing.state, this.signal));
+      permit = costs && (await this.#deps.gate(costs, this.#growing.state, this.signal));
     } catch (thrown) {
       if (thrown instanceof TurnSuspension) return () => void (this.#parked ??= thrown.wait);
       return () => this.#refuse(step, asRunError(thrown));

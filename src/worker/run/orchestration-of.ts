@@ -14,7 +14,7 @@ import type { NamedFunctions } from '../agents/load-agents.ts';
 import { refused } from './outcome.ts';
 import { runOrchestration } from '../orchestration/orchestration-run.ts';
 import type { Orchestration } from '../orchestration/orchestration.ts';
-import { StepGate } from '../admission/step-gate.ts';
+import { stepGate } from '../admission/step-gate.ts';
 import { taskOrchestration } from '../orchestration/task-orchestration.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
@@ -34,7 +34,7 @@ export async function orchestrate(run: OpenRun, work: OrchestratedWork, deps: Ru
   const tooMany = work.kind === 'fanOut' && !hasBegun(run) ? tooManyChildren(record, work.fanOut, boundOf) : undefined;
   if (tooMany) return refused(run, tooMany);
   return await runOrchestration(orchestrationOf(run, work, boundOf, deps), run, deps.ports, {
-    gate: new StepGate(paymentOf(run, deps)),
+    gate: stepGate(paymentOf(run, deps)),
     rules: agent && childRulesOf(agent, record, deps.tools.policyOf),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
