@@ -1,4 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { orLate } from '../base/deadline.ts';
 import { assertNever, RunError } from '../base/errors.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
 import { defined } from '../base/collections.ts';
@@ -103,18 +104,14 @@ export function isClusterUrl(url: string): boolean {
 /** Waits until the connection can take commands. Throws `queue_unavailable` after `timeoutMs`. */
 export async function whenReady(connection: RedisConnection, timeoutMs: number): Promise<void> {
   if (connection.status === 'ready') return;
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(
-    () => reject(new RunError('queue_unavailable', `Redis did not answer within ${timeoutMs} ms`)),
-    timeoutMs,
-  );
-  const ready = () => resolve();
-  connection.once('ready', ready);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  connection.once('ready', resolve);
   try {
-    await promise;
+    await orLate(timeoutMs, promise, () => {
+      throw new RunError('queue_unavailable', `Redis did not answer within ${timeoutMs} ms`);
+    });
   } finally {
-    clearTimeout(timer);
-    connection.off('ready', ready);
+    connection.off('ready', resolve);
   }
 }
 

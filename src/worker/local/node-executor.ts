@@ -244,29 +244,17 @@ function failed({ code, message, retryable }: RunError, redactor: Redactor): Nod
 
 /** Throws `validation`, naming each field: an agent must not run without its rules, its people or half of its tools. */
 function refuseUnserved({ definition }: LoadedAgent, tools: readonly Tool[], secrets: ToolSecrets | undefined): void {
-  const {
-    policies,
-    trust,
-    capabilities,
-    subagents,
-    agentTools,
-    handoffs,
-    toolInvocation,
-    directories,
-    budget,
-    limits,
-  } = definition;
   const needs = [
-    policies.length > 0 && 'policies: there are no rules here',
-    trust === 'sandbox' && 'trust: there is no sandbox here',
-    capabilities.length > 0 && 'capabilities: there are none here',
-    subagents.length > 0 && 'subagents: there are no other agents here',
-    Object.keys(agentTools).length > 0 && 'agentTools: there are no other agents here',
-    handoffs.length > 0 && 'handoffs: there are no other agents here',
-    toolInvocation === 'code-mode' && 'toolInvocation: no scripts are run here',
-    directories.length > 0 && 'directories: there are no folders here',
-    budget !== undefined && 'budget: no money is counted here',
-    limits.deadlineMs !== undefined && 'limits.deadlineMs: no deadline is watched here',
+    definition.policies.length > 0 && 'policies: there are no rules here',
+    definition.trust === 'sandbox' && 'trust: there is no sandbox here',
+    definition.capabilities.length > 0 && 'capabilities: there are none here',
+    definition.subagents.length > 0 && 'subagents: there are no other agents here',
+    Object.keys(definition.agentTools).length > 0 && 'agentTools: there are no other agents here',
+    definition.handoffs.length > 0 && 'handoffs: there are no other agents here',
+    definition.toolInvocation === 'code-mode' && 'toolInvocation: no scripts are run here',
+    definition.directories.length > 0 && 'directories: there are no folders here',
+    definition.budget !== undefined && 'budget: no money is counted here',
+    definition.limits.deadlineMs !== undefined && 'limits.deadlineMs: no deadline is watched here',
     ...definition.tools.map((name) => name.startsWith('mcp:') && `tools: there is no server for ${name} here`),
     ...tools.flatMap((tool) => needsOf(tool, definition.interaction === 'headless', secrets)),
   ];

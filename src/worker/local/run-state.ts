@@ -1,12 +1,13 @@
 import { firstProblemOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
-import { decisionRecord, type DecisionRecord } from '../../shared/contract/decisions.ts';
+import { decisionRecord } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import { isSecretName } from '../../shared/base/redact.ts';
 import { isTerminalStatus, runRecord, runRecordVersion } from '../../shared/contract/run.ts';
 import type { Agent } from '../agents/define-agent.ts';
+import type { SavedRun } from './stores/in-memory-row.ts';
 
 const runStateVersion = 1;
 
@@ -25,15 +26,9 @@ const runState = z.strictObject({
 export type RunState = z.output<typeof runState>;
 
 /** The state of a run as a store hands it out. */
-export function runStateOf({ record, entries, decisions }: Saved): RunState {
+export function runStateOf({ record, entries, decisions }: SavedRun): RunState {
   const agentId = record.request.agent;
   return { version: runStateVersion, agentId, record, entries: [...entries], decisions: [...decisions] };
-}
-
-interface Saved {
-  readonly record: RunState['record'];
-  readonly entries: readonly JournalEntry[];
-  readonly decisions: readonly DecisionRecord[];
 }
 
 /**

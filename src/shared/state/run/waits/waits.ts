@@ -74,11 +74,8 @@ export function redisWaits(space: RunKeySpace & { readonly clock: Clock }): Wait
     ...redisTimers(redis, keys.timers),
     async resume(runId, resumption) {
       const atMs = clock.now();
-      return await resumeRun(space, runId, {
-        summary: resumption.summary,
-        entry: decidedEntry(resumption, atMs),
-        atMs,
-      });
+      const { summary } = resumption;
+      return await resumeRun(space, runId, { summary, entry: decidedEntry(resumption, atMs), atMs });
     },
     async hasDecisions(runId) {
       return (await redis.exists(keys.decided(runId))) > 0;
