@@ -20,7 +20,6 @@ import { localDeps, type LocalDeps, type OnPending, cancelOn, decideHere, drive 
 import { runStateFromJSON, runStateOf, type RunState, refuseEnded } from './run-state.ts';
 import { createInMemoryPorts, type InMemoryPorts } from './stores/in-memory.ts';
 import { queuedRecord } from './stores/in-memory-row.ts';
-import type { DecisionInput } from '../../shared/contract/control.ts';
 import { isTerminal, type RunEvent } from '../../shared/contract/event.ts';
 
 /** Where the runs of a handle are kept beyond it, and the conversation that they continue there. */
@@ -50,12 +49,26 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
   const { ports, compactionRequests } = deps;
   const loaded = deps.agents.get(agent.definition.id) as LoadedAgent;
   const { id } = loaded.definition;
-  const turns = new HandleTurns(deps, id, options.onPending);
+  const { follow, refuseSecond } = handleTurns(deps, id, options.onPending);
 
   const stream: AgentHandle['stream'] = (input, { signal, directive, by, ...asked } = {}) => {
-    turns.refuseSecond();
-    if (typeof input !== 'string') return turns.restore(runStateFromJSON(input, loaded), directive, by, signal);
-    return turns.begin(newRecord(id, input, asked, session?.id ?? asked.thread), !session, signal);
+    refuseSecond();
+    if (typeof input !== 'string') {
+      const saved = runStateFromJSON(input, loaded);
+      refuseEnded(saved);
+      const { runId } = saved.record;
+      const ready = async () => {
+        await ports.restore(saved);
+        if (directive) await decideHere(runId, directive, by, ports);
+      };
+      return follow(runId, ready, signal);
+    }
+    const record = newRecord(id, input, asked, session?.id ?? asked.thread);
+    const ready = async () => {
+      if (!session) await refuseLockedThread(record, ports);
+      ports.create(record);
+    };
+    return follow(record.runId, ready, signal);
   };
 
   return {
@@ -64,8 +77,9 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
     stream,
     run: async (input, runOptions) => await stream(input, runOptions).result,
     resume(runId, decision, by) {
-      turns.refuseSecond();
-      return turns.resume(runId, typeof decision === 'string' ? { budget: decision } : decision, by);
+      refuseSecond();
+      const directive = typeof decision === 'string' ? { budget: decision } : decision;
+      return follow(runId, () => decideHere(runId, directive, by, ports));
     },
     state: (runId) => stateOf(runId, ports),
     compact: async () => (await compactionRequests?.ask()) ?? { compacted: false, reason: 'no-memory' },
@@ -145,88 +159,50 @@ function listing({ name, description }: ToolListing): ToolListing {
   return { name, description };
 }
 
-/** The turns of one handle: one at a time, each followed to its end. */
-class HandleTurns {
-  readonly #deps: LocalDeps;
-  readonly #agentId: string;
-  readonly #onPending: OnPending | undefined;
-  #busy = false;
+/** Gets a run ready, drives it, and hands out its events. What goes wrong is in the result. */
+type FollowRun = (runId: string, ready: () => Promise<void>, signal?: AbortSignal) => AgentStream;
 
-  constructor(deps: LocalDeps, agentId: string, onPending: OnPending | undefined) {
-    this.#deps = deps;
-    this.#agentId = agentId;
-    this.#onPending = onPending;
-  }
+/** Follows the turns of one handle, each to its end. One at a time: `refuseSecond` throws `concurrent_run` for another. */
+function handleTurns(deps: LocalDeps, agentId: string, onPending: OnPending | undefined) {
+  const { ports } = deps;
+  let isBusy = false;
 
-  refuseSecond(): void {
-    if (this.#busy) throw new RunError('concurrent_run', `agent ${this.#agentId} already has a run in progress`);
-  }
-
-  /** A new run. With `refusesLockedThread` it fails where another run waits on its thread. */
-  begin(record: RunRecord, refusesLockedThread: boolean, signal: AbortSignal | undefined): AgentStream {
-    const ready = async () => {
-      if (refusesLockedThread) await this.#refuseLockedThread(record);
-      this.#deps.ports.create(record);
-    };
-    return this.#follow(record.runId, ready, signal);
-  }
-
-  /** A run that another process has begun. Throws `already_terminal`. */
-  restore(
-    saved: RunState,
-    directive: DecisionInput | undefined,
-    by: string | undefined,
-    signal: AbortSignal | undefined,
-  ): AgentStream {
-    refuseEnded(saved);
-    const { runId } = saved.record;
-    const ready = async () => {
-      await this.#deps.ports.restore(saved);
-      if (directive) await decideHere(runId, directive, by, this.#deps.ports);
-    };
-    return this.#follow(runId, ready, signal);
-  }
-
-  /** A run of this handle that waits for this decision. */
-  resume(runId: string, decision: DecisionInput, by: string | undefined): AgentStream {
-    return this.#follow(runId, () => decideHere(runId, decision, by, this.#deps.ports), undefined);
-  }
-
-  /** A run that waits for something outside keeps its thread, and no one here would wake the run that waits for the thread. */
-  async #refuseLockedThread({
-    runId,
-    tenant,
-    request: { agent: agentId, thread: threadId },
-  }: RunRecord): Promise<void> {
-    if (threadId === undefined) return;
-    const { threads } = this.#deps.ports;
-    const entered = await threads.enter({ tenant, threadId, runId, agentId, onBusy: 'reject' });
-    if (entered.kind === 'refused_suspended' || entered.kind === 'refused_busy')
-      throw new RunError('thread_suspended', `run ${entered.lockOwner} waits for a decision on thread ${threadId}`);
-  }
-
-  /** Drives the run that `ready` prepares, and hands out its events. What goes wrong is in the result. */
-  #follow(runId: string, ready: () => Promise<void>, signal: AbortSignal | undefined): AgentStream {
-    const { ports } = this.#deps;
+  const follow: FollowRun = (runId, ready, signal) => {
     const feed = new Feed();
     const subscription = ports.onEvents((id, events) => {
       if (id === runId) feed.push(events);
     });
-    this.#busy = true;
+    isBusy = true;
     const result = (async () => {
       await ready();
       // Until now there was no run to be cancelled.
       using _ = cancelOn(signal, runId, ports);
-      return outcomeViewOf(await drive(runId, this.#deps, this.#onPending));
+      return outcomeViewOf(await drive(runId, deps, onPending));
     })().finally(() => {
-      this.#busy = false;
+      isBusy = false;
       subscription[Symbol.dispose]();
       feed.end();
     });
     // A caller that only reads events must not get an unhandled rejection; the failure is still in `result`.
     result.catch(() => {});
     return { result, [Symbol.asyncIterator]: () => feed.read() };
-  }
+  };
+
+  return {
+    follow,
+    refuseSecond() {
+      if (isBusy) throw new RunError('concurrent_run', `agent ${agentId} already has a run in progress`);
+    },
+  };
+}
+
+/** A run that waits for something outside keeps its thread, and no one here would wake the run that waits for the thread. */
+async function refuseLockedThread({ runId, tenant, request }: RunRecord, { threads }: InMemoryPorts): Promise<void> {
+  const { agent: agentId, thread: threadId } = request;
+  if (threadId === undefined) return;
+  const entered = await threads.enter({ tenant, threadId, runId, agentId, onBusy: 'reject' });
+  if (entered.kind === 'refused_suspended' || entered.kind === 'refused_busy')
+    throw new RunError('thread_suspended', `run ${entered.lockOwner} waits for a decision on thread ${threadId}`);
 }
 
 /** Hands the events of a run to one reader in order. Bounded by what one run of one process can emit. */
