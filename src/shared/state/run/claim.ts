@@ -74,28 +74,17 @@ export async function claimRun(
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
 ): Promise<Claim> {
-  const {
-    runId,
-    owner,
-    worker,
-    queue,
-    segment,
-    jobTry,
-    crashLimit,
-    blameLimit,
-    activity,
-    excusedWorker = '',
-  } = request;
+  const { runId, excusedWorker = '' } = request;
   const at = new Date(space.clock.now()).toISOString();
   const args = [
-    owner,
-    worker,
-    queue,
-    segment,
-    jobTry,
-    crashLimit,
-    blameLimit,
-    activity,
+    request.owner,
+    request.worker,
+    request.queue,
+    request.segment,
+    request.jobTry,
+    request.crashLimit,
+    request.blameLimit,
+    request.activity,
     excusedWorker,
     at,
     ...eventTargets(space, runId),

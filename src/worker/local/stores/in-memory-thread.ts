@@ -9,6 +9,7 @@ import {
   type DueThread,
   type Entered,
   type EndedRun,
+  type ThreadLock,
 } from '../../../shared/state/thread/lock.ts';
 import {
   type OnBusy,
@@ -27,11 +28,8 @@ import {
 } from '../../../shared/contract/thread/thread.ts';
 import type { Appended } from '../../../shared/state/thread/log.ts';
 
-/** Who writes: see `ThreadLock`. */
-interface Writer {
-  readonly runId: string;
-  readonly fence: number;
-}
+/** Who writes. */
+type Writer = Pick<ThreadLock, 'runId' | 'fence'>;
 
 /** The run whose turn it is. What it writes begins after entry `from`. */
 interface LockOwner {
@@ -141,8 +139,7 @@ export class InMemoryThread {
   acquire(runId: string, agentId: string, epoch: number): Acquired {
     this.#dueMs = this.#clock.now() + lookAfterMs;
     const before = this.#isKnownToHaveLeft(runId) && this.#acquired?.runId === runId ? this.#acquired.epoch : 0;
-    if (before > epoch) return { kind: 'stale' };
-    if ((this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
+    if (Math.max(before, this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
     const position = this.#position(runId, agentId, 'queue');
     if (position.kind === 'other_agent') return position;
     this.#claims.set(runId, epoch);

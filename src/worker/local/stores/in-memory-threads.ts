@@ -20,43 +20,28 @@ const maxThreads = 1_000;
 export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): ThreadStore {
   const threads = new ThreadMap(clock);
   return {
-    async enter({ tenant, threadId, runId, agentId, onBusy = 'queue' }) {
-      return threads.open(tenant, threadId).enter(runId, agentId, onBusy);
-    },
-    async acquire({ tenant, threadId, runId, agentId, epoch }) {
-      return threads.open(tenant, threadId).acquire(runId, agentId, epoch);
-    },
-    async append({ tenant, threadId, runId, fence }, op, entries, patch = {}) {
-      return threads.get(tenant, threadId)?.append({ runId, fence }, op, entries, patch) ?? { kind: 'fenced' };
-    },
-    async suspend({ tenant, threadId, runId, fence }) {
-      return threads.get(tenant, threadId)?.suspend({ runId, fence }) ?? 'fenced';
-    },
-    async leave(tenant, threadId, runId, epoch) {
-      return threads.open(tenant, threadId).leave({ runId, epoch });
-    },
+    enter: async ({ tenant, threadId, runId, agentId, onBusy = 'queue' }) =>
+      threads.open(tenant, threadId).enter(runId, agentId, onBusy),
+    acquire: async ({ tenant, threadId, runId, agentId, epoch }) =>
+      threads.open(tenant, threadId).acquire(runId, agentId, epoch),
+    append: async (lock, op, entries, patch = {}) =>
+      threads.get(lock.tenant, lock.threadId)?.append(lock, op, entries, patch) ?? { kind: 'fenced' },
+    suspend: async (lock) => threads.get(lock.tenant, lock.threadId)?.suspend(lock) ?? 'fenced',
+    leave: async (tenant, threadId, runId, epoch) => threads.open(tenant, threadId).leave({ runId, epoch }),
     async releaseToNext(tenant, threadId, leaver) {
       const next = threads.get(tenant, threadId)?.leave(leaver).next;
       if (next !== undefined) await wake(next);
     },
-    async context(tenant, threadId, lockOwner) {
-      return threads.find(tenant, threadId).context(lockOwner);
-    },
-    async get(tenant, threadId) {
-      return threads.find(tenant, threadId).info;
-    },
+    context: async (tenant, threadId, lockOwner) => threads.find(tenant, threadId).context(lockOwner),
+    get: async (tenant, threadId) => threads.find(tenant, threadId).info,
     async read(tenant, threadId, { after = 0, before = Infinity, limit, order = 'asc' }) {
       const within = threads.find(tenant, threadId).entries.filter(({ seq }) => seq > after && seq < before);
       const ordered = order === 'asc' ? within : within.toReversed();
       return { entries: ordered.slice(0, limit), more: ordered.length > limit };
     },
     list: async (tenant, query) => pageOf(threads.listed(tenant), query),
-    async update(tenant, threadId, patch) {
-      threads.find(tenant, threadId).change(patch);
-    },
-    async emit({ tenant, threadId }, origin, op, body) {
-      threads.get(tenant, threadId)?.emit(origin, op, body);
-    },
+    update: async (tenant, threadId, patch) => threads.find(tenant, threadId).change(patch),
+    emit: async ({ tenant, threadId }, ...event) => threads.get(tenant, threadId)?.emit(...event),
     async events({ tenant, threadId }, { after = 0, limit }) {
       const newer = threads.find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
       return { events: newer.slice(0, limit), more: newer.length > limit };

@@ -25,11 +25,8 @@ export function inMemoryChildren(
         await children.ended(run.runId);
       }
       const cancel = await parentCancel(parentId);
-      if (cancel)
-        await children.stop(
-          planned.map(({ runId }) => runId),
-          cancel,
-        );
+      const runIds = planned.map(({ runId }) => runId);
+      if (cancel) await children.stop(runIds, cancel);
     },
     async stop(runIds, cancel) {
       const gone: string[] = [];
@@ -55,11 +52,8 @@ export function inMemoryChildren(
       if (next) await children.start([next]);
     },
     async relay(stamp, events) {
-      const runId = String(stamp['runId']);
-      return runs.relay(
-        runId,
-        events.map((event) => ({ ...stamp, ...event }) as OutgoingEvent),
-      );
+      const stamped = events.map((event) => ({ ...stamp, ...event }) as OutgoingEvent);
+      return runs.relay(String(stamp['runId']), stamped);
     },
   };
   return children;
@@ -75,9 +69,7 @@ export function inMemoryWaits(runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'
       if (resumed) await timers.clear(runId);
       return resumed;
     },
-    async hasDecisions(runId) {
-      return runs.hasDecisions(runId);
-    },
+    hasDecisions: async (runId) => runs.hasDecisions(runId),
   };
 }
 

@@ -155,12 +155,8 @@ export async function startChildren(children: readonly NewRun[], family: Family,
     }),
   );
   const cancel = await cancelOfParent(parentId, space);
-  if (cancel)
-    await stopRuns(
-      children.map(({ runId }) => runId),
-      cancel,
-      family,
-    );
+  const runIds = children.map(({ runId }) => runId);
+  if (cancel) await stopRuns(runIds, cancel, family);
 }
 
 /** Looked up once the children exist: a process that stops the parent from then on finds them. */
@@ -186,13 +182,10 @@ async function waitForGroup(
     agent,
     input: input === template?.request.input ? undefined : input,
   }));
-  await runScript(
-    redis,
-    groupScript,
-    [keys.run(runId), keys.later(runId)],
-    [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...own.map((part) => jsonText(part))],
-    { doing: `wait of run ${runId} for its children` },
-  );
+  const texts = own.map((part) => jsonText(part));
+  const args = [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...texts];
+  const doing = `wait of run ${runId} for its children`;
+  await runScript(redis, groupScript, [keys.run(runId), keys.later(runId)], args, { doing });
 }
 
 /** Asks runs and their children to stop. Returns the ones that do not exist. */

@@ -29,13 +29,9 @@ export async function steerRun(
   runId: string,
   message: SteeringMessage,
 ): Promise<'delivered' | 'late' | 'full'> {
-  const reply = await runScript(
-    redis,
-    script,
-    [keys.run(runId), keys.inbox(runId)],
-    [message.id, jsonText(message), maxInbox, keepS],
-    { doing: `message to run ${runId}` },
-  );
+  const args = [message.id, jsonText(message), maxInbox, keepS];
+  const doing = `message to run ${runId}`;
+  const reply = await runScript(redis, script, [keys.run(runId), keys.inbox(runId)], args, { doing });
   if (reply === -1) return 'full';
   return reply === 1 ? 'delivered' : 'late';
 }
