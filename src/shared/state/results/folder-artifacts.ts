@@ -131,10 +131,8 @@ export function folderArtifacts({ root, bounds, progressTtlS }: FolderArtifactsO
     },
     async read(runId, name, offset, length) {
       checkNames(runId, name);
-      return await guarded(
-        'read of a kept result',
-        async () => await readPart(join(folderOf(runId), name), offset, length),
-      );
+      const path = join(folderOf(runId), name);
+      return await guarded('read of a kept result', async () => await readPart(path, offset, length));
     },
     async drop(runId) {
       checkNames(runId);

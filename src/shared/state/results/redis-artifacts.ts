@@ -99,11 +99,7 @@ async function writeParts(redis: RedisConnection, key: string, body: Uint8Array)
       bytes.subarray(i * partBytes, (i + 1) * partBytes),
     ]);
     // In one write, so that no part stays for ever when this process dies in between.
-    await sendAll(
-      redis
-        .pipeline()
-        .hset(key, ...fields)
-        .expire(key, unfinishedTtlS),
-    );
+    const write = redis.pipeline().hset(key, ...fields);
+    await sendAll(write.expire(key, unfinishedTtlS));
   }
 }

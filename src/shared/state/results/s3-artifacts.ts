@@ -77,10 +77,8 @@ function artifactsIn(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept 
     },
     async read(runId, name, offset, length) {
       checkNames(runId, name);
-      return await guarded(
-        'read of a kept result',
-        async () => await bucket.read(prefixOf(runId) + name, offset, length),
-      );
+      const key = prefixOf(runId) + name;
+      return await guarded('read of a kept result', async () => await bucket.read(key, offset, length));
     },
     async drop(runId) {
       checkNames(runId);
@@ -132,13 +130,8 @@ class Bucket {
   }
 
   async put(key: string, body: Uint8Array, metadata: Record<string, string>): Promise<void> {
-    const input = {
-      Body: body,
-      ContentLength: body.length,
-      ContentType: 'text/plain; charset=utf-8',
-      Metadata: metadata,
-    };
-    await this.#client.send(new this.#sdk.PutObjectCommand({ ...this.#at(key), ...input }));
+    const content = { Body: body, ContentLength: body.length, ContentType: 'text/plain; charset=utf-8' };
+    await this.#client.send(new this.#sdk.PutObjectCommand({ ...this.#at(key), ...content, Metadata: metadata }));
   }
 
   async read(key: string, offset: number, length: number) {

@@ -135,21 +135,15 @@ async function createGroup(runs: readonly NewRun[], now: number, space: RunKeySp
   const at = new Date(now).toISOString();
   const parts = [keys.run, keys.journal, keys.events, keys.claim];
   const own = runs.flatMap(({ runId }) => parts.map((key) => key(runId)));
-  const replies = (await runScript(
-    redis,
-    script,
-    [...own, lifecycle.keyOf(runs[0]?.runId ?? '')],
-    [
-      eventLogMax,
-      keys.firehose,
-      publishCommand(space),
-      runs[0]?.tenant ?? '',
-      at,
-      runs[0]?.requestId ?? '',
-      ...runs.flatMap((run) => argumentsOf(run, at, space)),
-    ],
-    { doing: 'creation of runs' },
-  )) as readonly ([0 | 1, RunStatus, string] | [2])[];
+  const { runId: firstId = '', tenant = '', requestId = '' } = runs[0] ?? {};
+  const each = runs.flatMap((run) => argumentsOf(run, at, space));
+  const args = [eventLogMax, keys.firehose, publishCommand(space), tenant, at, requestId, ...each];
+  const all = [...own, lifecycle.keyOf(firstId)];
+  const doing = 'creation of runs';
+  const replies = (await runScript(redis, script, all, args, { doing })) as readonly (
+    | [0 | 1, RunStatus, string]
+    | [2]
+  )[];
   for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.publish(run.runId);
   return replies.map(([code, status = 'queued', segment]) =>
     code === 2 ? { kind: 'conflict' } : { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) },
@@ -230,11 +224,8 @@ export async function noteListener(
   const key = keys.claim(run.runId);
   if (how === 'late') return void (await redis.hdel(key, 'listener', 'delivered'));
   const fields = { bodyHash: run.bodyHash, listener, delivered: how === 'delivered' ? 1 : 0 };
-  await redis
-    .multi()
-    .hset(key, fields)
-    .expire(key, recordTtlS(space, run.request.executionId !== undefined))
-    .exec();
+  const ttlS = recordTtlS(space, run.request.executionId !== undefined);
+  await redis.multi().hset(key, fields).expire(key, ttlS).exec();
 }
 
 /** The request was refused, and its id is free again. */

@@ -112,10 +112,8 @@ export function inMemoryProgress(clock: Clock): ProgressNotes {
       const written = keys.get(key);
       if (written) return written;
       if (notes.size >= maxNotes) throw writeFailed(`the run has ${maxNotes} notes already`);
-      const last = [...notes.values()].reduce(
-        (max, { note }) => (note.role === draft.role ? Math.max(max, note.seq) : max),
-        0,
-      );
+      const seqs = [...notes.values()].map(({ note }) => (note.role === draft.role ? note.seq : 0));
+      const last = Math.max(0, ...seqs);
       const { note, text } = noteOf(draft, draft.seq ?? last + 1, clock);
       if (notes.has(noteField(note))) throw writeFailed('its number is taken');
       notes.set(noteField(note), { note, text: text.toString('utf8') });
@@ -124,12 +122,9 @@ export function inMemoryProgress(clock: Clock): ProgressNotes {
     },
     async read(tenant, runId, query) {
       checkQuery(query);
-      const notes = runs.get(nameOf(tenant, runId))?.notes;
-      const selected = selectNotes(
-        [...(notes?.values() ?? [])].map(({ note }) => note),
-        query,
-      );
-      return selected.map((note) => ({ note, text: notes?.get(noteField(note))?.text ?? '' }));
+      const { notes } = runs.get(nameOf(tenant, runId)) ?? { notes: new Map<string, KeptNote>() };
+      const all = [...notes.values()].map(({ note }) => note);
+      return selectNotes(all, query).map((note) => ({ note, text: notes.get(noteField(note))?.text ?? '' }));
     },
   };
 }

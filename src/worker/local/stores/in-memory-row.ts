@@ -81,7 +81,7 @@ export function queuedRecord(
 /** A run as it is just after its creation: queued, with that as its first event. */
 export function newRow(record: RunRecord): Row {
   const queued: EventBody = { type: 'run.queued', kind: record.kind, queuedAt: record.createdAt };
-  const about = { ...aboutRun(record), timestamp: record.createdAt };
+  const about = { ...stampOf(record), timestamp: record.createdAt };
   return {
     record: { ...record, lastSequence: 1 },
     entries: [],
@@ -127,11 +127,6 @@ export function importedRow({ record, entries, decisions }: SavedRun): Row {
 function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string {
   const isLatest = all.findLast(({ id }) => id === decision.id) === decision;
   return isLatest ? decision.id : `${decision.id}@${decision.resumes ?? 0}`;
-}
-
-/** What every event of a run has about it. */
-export function aboutRun(record: RunRecord): Omit<OutgoingEvent, 'timestamp' | 'type'> {
-  return stampOf(record);
 }
 
 /** Was this delivery of the run's job overtaken by a later one? */

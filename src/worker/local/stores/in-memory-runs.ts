@@ -18,9 +18,8 @@ import {
 } from '../../../shared/state/run/commit.ts';
 import { blameFor, checkClaimEvents, type Claim, type ClaimRequest } from '../../../shared/state/run/claim.ts';
 import type { RunStore } from '../../../shared/state/run/run-store.ts';
-import type { OutgoingEvent } from '../../../shared/state/script.ts';
+import { stampOf, type OutgoingEvent } from '../../../shared/state/script.ts';
 import {
-  aboutRun,
   addChildCosts,
   append,
   cancelOf,
@@ -91,12 +90,10 @@ export class InMemoryRuns implements RunStore {
     const row = this.#rows.get(runId);
     if (row?.record.status !== 'suspended') return undefined;
     const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };
-    const added = append(row, lastNumber(row), [{ ...aboutRun(row.record), timestamp: this.#now(), ...event }]);
+    const added = append(row, lastNumber(row), [{ ...stampOf(row.record), timestamp: this.#now(), ...event }]);
     const { decisions, left } = takeDecided(row, this.#now());
-    addChildCosts(
-      row,
-      decisions.filter(({ id }) => !row.group?.counted.has(id)),
-    );
+    const uncounted = decisions.filter(({ id }) => !row.group?.counted.has(id));
+    addChildCosts(row, uncounted);
     const entry = decidedEntry(resumption, this.#clock.now());
     row.entries.push(decisions.length > 0 ? { ...entry, decisions } : entry);
     Object.assign(row, { owner: '', claimed: false, group: undefined });
@@ -124,8 +121,7 @@ export class InMemoryRuns implements RunStore {
     if (votes.kind === 'refused') return votes;
     const { by, budget } = decide.entry;
     if (votes.complete === 0 && !budget) return { kind: 'recorded' };
-    const resumption = { summary: decide.summary, by, budget };
-    const resumed = this.resume(runId, resumption);
+    const resumed = this.resume(runId, { summary: decide.summary, by, budget });
     return resumed ? { kind: 'resumed', resumed } : { kind: 'recorded' };
   }
 

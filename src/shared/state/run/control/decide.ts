@@ -42,12 +42,12 @@ export async function decideAboutRun(space: RunKeySpace, runId: string, decide: 
     ...waitEndArgs(space, runId, event, decide),
     decide.entry.budget ? 1 : 0,
     decide.by ?? '',
-    ...decide.verdicts.flatMap((each) => [
-      each.id,
-      each.verdict,
-      each.vote.fingerprint,
-      jsonText(each.vote),
-      each.decision,
+    ...decide.verdicts.flatMap(({ id, verdict, vote, decision }) => [
+      id,
+      verdict,
+      vote.fingerprint,
+      jsonText(vote),
+      decision,
     ]),
   ];
   const reply = (await runOnRun(space, runId, script, args, { doing: `decision about run ${runId}` })) as Reply;
