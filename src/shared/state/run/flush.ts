@@ -26,7 +26,7 @@ interface Flush {
   readonly reject: (error: unknown) => void;
 }
 
-/** Adds events to the log of a run. Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
+/** Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
 type FlushRun = (runId: string, seq: number, events: readonly OutgoingEvent[]) => Promise<CommitReply>;
 
 /**

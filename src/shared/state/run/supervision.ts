@@ -118,7 +118,8 @@ async function readOpenRun(
   runId: string,
   now: number,
 ): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
-  const fields = [
+  const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
+    keys.run(runId),
     'status',
     'kind',
     'queue',
@@ -129,9 +130,7 @@ async function readOpenRun(
     'pending',
     'agent',
     'thread',
-  ];
-  const values = await redis.hmget(keys.run(runId), ...fields);
-  const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = values;
+  );
   if (!status || !kind || !queue || !segment)
     return { runId, ageMs: now - Number((await redis.zscore(keys.open, runId)) ?? 0) };
   const items = pendingOf(pending);

@@ -77,7 +77,7 @@ class LocalLimiter {
   }
 }
 
-type Turn = Awaited<ReturnType<RateLimiter['acquire']>>;
+type Acquired = Awaited<ReturnType<RateLimiter['acquire']>>;
 
 /**
  * The rate limiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
@@ -100,7 +100,7 @@ export class PolledRateLimiter implements RateLimiter {
     }, renewMs).unref();
   }
 
-  async acquire(request: GrantRequest, maxInlineWaitMs: number, signal: AbortSignal): Promise<Turn> {
+  async acquire(request: GrantRequest, maxInlineWaitMs: number, signal: AbortSignal): Promise<Acquired> {
     signal.throwIfAborted();
     const { limiter, limits, runId } = request;
     const local = this.#local(limiter);
@@ -167,7 +167,7 @@ export class PolledRateLimiter implements RateLimiter {
     return local;
   }
 
-  async #acquire(waiter: LocalWaiter, maxInlineWaitMs: number): Promise<Turn> {
+  async #acquire(waiter: LocalWaiter, maxInlineWaitMs: number): Promise<Acquired> {
     const until = this.#clock.monotonic() + maxInlineWaitMs;
     let answer = await this.#ask(waiter, maxInlineWaitMs);
     while (answer.kind === 'waiting' || answer.kind === 'unknown') {
@@ -178,7 +178,7 @@ export class PolledRateLimiter implements RateLimiter {
     return this.#given(waiter, answer);
   }
 
-  #free(local: LocalLimiter, { limiter, tenant }: GrantRequest): Turn {
+  #free(local: LocalLimiter, { limiter, tenant }: GrantRequest): Acquired {
     local.freed++;
     this.#observe.waited?.(limiter, 0);
     const id = `free:${Math.round(this.#clock.monotonic())}:${randomUUID()}`;
@@ -188,7 +188,7 @@ export class PolledRateLimiter implements RateLimiter {
   #given(
     { grantId, request, local }: LocalWaiter,
     answer: Exclude<LimiterAnswer, { kind: 'waiting' | 'unknown' }>,
-  ): Turn {
+  ): Acquired {
     const { limiter, tenant } = request;
     switch (answer.kind) {
       case 'free':

@@ -255,7 +255,8 @@ export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly st
 
 /**
  * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in
- * Redis by `redisChildren`, in memory by `local/stores/in-memory-waits.ts`; both pass `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ * Redis by `redisChildren`, in memory by `local/stores/in-memory-waits.ts`; both pass `test/contract/children.ts`.
+ * Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {
   /**
