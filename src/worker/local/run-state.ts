@@ -2,7 +2,7 @@ import { firstProblemOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { decisionRecord } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { journalEntry, journalVersion, type JournalEntry } from '../../shared/contract/journal/journal.ts';
+import { journalEntry, journalVersion } from '../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import { isSecretName } from '../../shared/base/redact.ts';
 import { isTerminalStatus, runRecord, runRecordVersion } from '../../shared/contract/run.ts';
