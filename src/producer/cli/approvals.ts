@@ -1,4 +1,5 @@
-import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { collect, printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
+import { command, flag, text, type ValuesOf } from './options/command.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -7,32 +8,32 @@ import { openClient } from './options/open-client.ts';
 import { dim, duration, oneLine } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';
 
-interface Options {
-  readonly agent?: string;
-  readonly watch?: true;
-  readonly json?: true;
-}
-
 const maxShown = 1_000;
 /** Between two reads: expiry and money emit no event. */
 const lookMs = 5_000;
 
-export const addApprovals: AddCommand = (program, act) => {
-  program
-    .command('approvals')
-    .description('List what runs wait for people to decide, newest first.')
-    .option('--agent <id>', 'only runs of this agent')
-    .option('--watch', 'go on, and print what is new')
-    .option('--json', 'print one JSON document; with --watch one line for each')
-    .addHelpText('after', examples('millrace approvals', 'millrace approvals --agent support --watch'))
-    .action(act(approvals));
-};
+const options = [
+  text('--agent <id>', 'only runs of this agent'),
+  flag('--watch', 'go on, and print what is new'),
+  flag('--json', 'print one JSON document; with --watch one line for each'),
+];
+type Options = ValuesOf<typeof options>;
 
-async function approvals(cli: Cli, options: Options): Promise<ExitCode> {
+export const addApprovals = command(
+  'approvals',
+  {
+    description: 'List what runs wait for people to decide, newest first.',
+    options,
+    help: examples('millrace approvals', 'millrace approvals --agent support --watch'),
+  },
+  approvals,
+);
+
+async function approvals(cli: Cli, asked: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const first = await waiting(cli, mill, options.agent);
-  if (options.watch) return await watch(cli, mill, options, first);
-  if (options.json) return printJson(cli, first);
+  const first = await waiting(cli, mill, asked.agent);
+  if (asked.watch) return await watch(cli, mill, asked, first);
+  if (asked.json) return printJson(cli, first);
   if (first.length === 0) cli.stderr.write('Nothing waits for people.\n');
   for (const each of first) cli.stdout.write(textOf(cli, each));
   return exitCodes.ok;

@@ -3,7 +3,8 @@ import { formatUsd } from '../../shared/contract/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
 import { runBatch, type BatchProgress, type BatchSummary, type BatchWatcher } from '../batch/run-batch.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
+import { command, flag, required, text, value, valueOr, type ValuesOf } from './options/command.ts';
 import {
   budgetFrom,
   deadlineFrom,
@@ -11,60 +12,51 @@ import {
   onExceedOption,
   positiveNumber,
   wholeNumber,
-  type OnExceedName,
 } from './options/arguments.ts';
 import { batchLine, ratePerSecond, LiveLine } from './show/live-line.ts';
 import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
 
-interface Options {
-  readonly agent?: string;
-  readonly output: string;
-  readonly model?: string;
-  readonly maxCost?: number;
-  readonly onExceed?: OnExceedName;
-  readonly deadline?: number;
-  readonly window: number;
-  readonly maxFailures?: number;
-  readonly json?: true;
-}
+const options = [
+  required('-o, --output <file>', 'the JSONL file for the results'),
+  text('--agent <id>', 'agent of the lines that name none'),
+  text('--model <name>', 'use this model instead of the agents’ own'),
+  value('--max-cost <usd>', 'spend no more than this on all runs of the batch together', positiveNumber),
+  onExceedOption(),
+  deadlineOption('end each run so long after its acceptance, whatever it waits for'),
+  valueOr('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000),
+  value('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1)),
+  flag('--json', 'print the summary as one JSON document'),
+];
+type Options = ValuesOf<typeof options>;
 
-export const addBatch: AddCommand = (program, act) => {
-  program
-    .command('batch <file>')
-    .description('Run every line of a JSONL file; results are appended to another as they come.')
-    .requiredOption('-o, --output <file>', 'the JSONL file for the results')
-    .option('--agent <id>', 'agent of the lines that name none')
-    .option('--model <name>', 'use this model instead of the agents’ own')
-    .option('--max-cost <usd>', 'spend no more than this on all runs of the batch together', positiveNumber)
-    .addOption(onExceedOption())
-    .addOption(deadlineOption('end each run so long after its acceptance, whatever it waits for'))
-    .option('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000)
-    .option('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1))
-    .option('--json', 'print the summary as one JSON document')
-    .addHelpText(
-      'after',
+export const addBatch = command(
+  'batch <file>',
+  {
+    description: 'Run every line of a JSONL file; results are appended to another as they come.',
+    options,
+    help:
       examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
-        '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
-        '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
-        '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
-        '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
-    )
-    .action(act(batch));
-};
+      '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
+      '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
+      '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
+      '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
+  },
+  batch,
+);
 
-async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode> {
-  const { output, window, maxFailures } = options;
+async function batch(cli: Cli, file: string, asked: Options): Promise<ExitCode> {
+  const { output, window, maxFailures } = asked;
   // Not part of the defaults: with another cap it is still the same batch.
-  const budget = budgetFrom(options);
+  const budget = budgetFrom(asked);
   await using mill = openClient(cli);
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stderr);
-  const settings = defined({ file, out: output, defaults: defaultsOf(options), window, budget, maxFailures });
+  const settings = defined({ file, out: output, defaults: defaultsOf(asked), window, budget, maxFailures });
   const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
   live.set(batchLine(summary, elapsedMs()));
   live[Symbol.dispose]();
-  report(cli, summary, { ...options, elapsedMs: elapsedMs() });
+  report(cli, summary, { ...asked, elapsedMs: elapsedMs() });
   return exitCodeOf(summary);
 }
 

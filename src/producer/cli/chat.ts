@@ -1,14 +1,14 @@
 import { defined } from '../../shared/base/collections.ts';
-import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
-import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
+import { runRequest } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { runChatSession, invite, Interrupts } from './chat/chat-session.ts';
 import { RedisWatch } from './chat/redis-watch.ts';
 import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { choice, command, flag, text, value, type ValuesOf } from './options/command.ts';
+import { examples, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options/arguments.ts';
 import { ChatPrinter } from './show/chat-printer.ts';
 import { itemText } from './show/thread-item.ts';
@@ -18,46 +18,39 @@ import { maxMessages } from '../client/threads.ts';
 const maxLast = 1_000;
 const maxNamed = 50;
 
-interface Options {
-  readonly thread?: string;
-  readonly maxCost?: number;
-  readonly busy?: NonNullable<RunRequestInput['onBusy']>;
-  readonly last?: number;
-  readonly json?: true;
-}
+const { options: busyChoices } = runRequest.shape.onBusy.unwrap();
+const options = [
+  text('--thread <id>', 'go on with this thread, or begin it (default: a new one)'),
+  value('--max-cost <usd>', 'spend no more than this on each answer', positiveNumber),
+  choice('--busy <what>', 'what becomes of a message while an answer is under way (default: steer)', busyChoices),
+  value('--last <n>', 'show the last messages of the thread first', wholeNumber(1, maxLast)),
+  flag('--json', 'print one event a line'),
+];
+type Options = ValuesOf<typeof options>;
 
-export const addChat: AddCommand = (program, act) => {
-  program
-    .command('chat <agent>')
-    .description('Talk to an agent, line by line, on one thread.')
-    .option('--thread <id>', 'go on with this thread, or begin it (default: a new one)')
-    .option('--max-cost <usd>', 'spend no more than this on each answer', positiveNumber)
-    .addOption(
-      new Option('--busy <what>', 'what becomes of a message while an answer is under way (default: steer)').choices(
-        runRequest.shape.onBusy.unwrap().options,
-      ),
-    )
-    .option('--last <n>', 'show the last messages of the thread first', wholeNumber(1, maxLast))
-    .option('--json', 'print one event a line')
-    .addHelpText(
-      'after',
+export const addChat = command(
+  'chat <agent>',
+  {
+    description: 'Talk to an agent, line by line, on one thread.',
+    options,
+    help:
       examples(
         'millrace chat support',
         'millrace chat support --thread customer-42 --last 10',
         String.raw`printf 'Where is order 7?\nAnd order 8?\n' | millrace chat support --max-cost 0.05`,
       ) +
-        '\n\n/help in the chat lists its commands. Ctrl-C stops the answer under way, twice it leaves.' +
-        '\nFrom a pipe each line waits for the answer before it, unless --busy is given; it ends after the last answer.',
-    )
-    .action(act(chat));
-};
+      '\n\n/help in the chat lists its commands. Ctrl-C stops the answer under way, twice it leaves.' +
+      '\nFrom a pipe each line waits for the answer before it, unless --busy is given; it ends after the last answer.',
+  },
+  chat,
+);
 
-async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode> {
+async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> {
   let watch: RedisWatch | undefined;
   await using mill = openClient(cli, () => watch?.suspect());
-  const thread = options.thread ?? newThreadId();
+  const thread = asked.thread ?? newThreadId();
   await checkThread(mill, agent, thread);
-  const json = options.json === true;
+  const json = asked.json === true;
 
   const interrupts = new Interrupts();
   const printer = new ChatPrinter(cli, json);
@@ -70,7 +63,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   const talk: Talk = new Talk(thread, {
     mill,
     watch,
-    request: requestOf(agent, options),
+    request: requestOf(agent, asked),
     onRun: () => lines.show(() => printer.begin()),
     onEvent: (event) => lines.show(() => printer.print(event)),
     onNote: note,
@@ -82,8 +75,8 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   cli.interrupted.addEventListener('abort', onSignal, { once: true });
 
   note(`Thread ${thread}. /help lists the commands.`);
-  if (options.last !== undefined) await showLast(cli, mill, thread, options.last, json);
-  const isEager = lines.isTerminal || options.busy !== undefined;
+  if (asked.last !== undefined) await showLast(cli, mill, thread, asked.last, json);
+  const isEager = lines.isTerminal || asked.busy !== undefined;
   const code = await runChatSession({ talk, lines, note, interrupts, isEager });
   const { current } = talk;
   cli.interrupted.removeEventListener('abort', onSignal);

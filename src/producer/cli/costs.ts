@@ -1,38 +1,33 @@
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { printJson, examples, exitCodes } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
+import { asJson, command, text, value } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { count, dim, table } from './show/paint.ts';
 
-interface Options {
-  readonly from?: string;
-  readonly to?: string;
-  readonly by?: readonly CostGroup[];
-  readonly json?: true;
-}
-
-export const addCosts: AddCommand = (program, act) => {
-  program
-    .command('costs')
-    .description('Show what model calls cost, by day (UTC), agent and model.')
-    .option('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)')
-    .option('--to <day>', 'last day, included (default: today)')
-    .option('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups)
-    .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'))
-    .action(act(costs));
-};
-
-async function costs(cli: Cli, { from, to, by, json }: Options): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  const report = await mill.costs(defined({ from, to, by }));
-  if (json) return printJson(cli, report);
-  cli.stdout.write(textOf(report, mill.tenant));
-  for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
-  return exitCodes.ok;
-}
+export const addCosts = command(
+  'costs',
+  {
+    description: 'Show what model calls cost, by day (UTC), agent and model.',
+    options: [
+      text('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)'),
+      text('--to <day>', 'last day, included (default: today)'),
+      value('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups),
+      asJson,
+    ],
+    help: examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'),
+  },
+  async (cli, { from, to, by, json }) => {
+    await using mill = openClient(cli);
+    const report = await mill.costs(defined({ from, to, by }));
+    if (json) return printJson(cli, report);
+    cli.stdout.write(textOf(report, mill.tenant));
+    for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
+    return exitCodes.ok;
+  },
+);
 
 function textOf({ from, to, by, rows, totals }: CostReport, tenant: string): string {
   const named = by.map((group) => group.toUpperCase());

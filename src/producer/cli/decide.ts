@@ -1,4 +1,4 @@
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode, thisPerson } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli, type ExitCode, thisPerson } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -7,66 +7,56 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { DecisionAnswer } from '../client/decide.ts';
 import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/run-handle.ts';
+import { asJson, command, text, value, type ValuesOf } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { positiveNumber } from './options/arguments.ts';
 import { budgetLine } from './budget.ts';
 import { whatFollows } from './show/pending.ts';
 
-interface DecideFlags {
-  readonly by?: string;
-  readonly reason?: string;
-  readonly json?: true;
-}
-
-interface ApproveFlags extends DecideFlags {
-  readonly args?: string;
-  readonly answer?: string;
-  readonly topUp?: number;
-}
-
 const run = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
 const maxFileBytes = 1_048_576;
 
-export const addApprove: AddCommand = (program, act) => {
-  program
-    .command('approve <run> [calls...]')
-    .description(
-      'Grant the calls that a run waits for, answer its question, or let it go over its budget for one step.',
-    )
-    .option('--args <json>', 'run the call with these arguments instead; @file reads them from a file')
-    .option('--answer <text>', 'answer a question, or give the result of a call that was carried out elsewhere')
-    .option('--top-up <usd>', 'add so much to the budget that it waits for, instead of going over it', positiveNumber)
-    .option('--by <name>', 'who decides (default: the user of this machine)')
-    .option('--reason <text>', 'why; kept with the decision')
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
-      `\nWithout calls everything that the run waits for is granted. \`millrace approvals\` lists what waits.\n${examples(
-        `millrace approve ${run}`,
-        `millrace approve ${run} call_1 --args '{"amount":50}'`,
-        `millrace approve ${run} call_2 --answer "the blue one"`,
-        `millrace approve ${run} --top-up 5`,
-      )}`,
-    )
-    .action(act(approve));
-};
+const by = text('--by <name>', 'who decides (default: the user of this machine)');
+const denyOptions = [text('--reason <text>', 'why; the model gets it'), by, asJson];
+const approveOptions = [
+  text('--args <json>', 'run the call with these arguments instead; @file reads them from a file'),
+  text('--answer <text>', 'answer a question, or give the result of a call that was carried out elsewhere'),
+  value('--top-up <usd>', 'add so much to the budget that it waits for, instead of going over it', positiveNumber),
+  by,
+  text('--reason <text>', 'why; kept with the decision'),
+  asJson,
+];
+type DecideFlags = ValuesOf<typeof denyOptions>;
+type ApproveFlags = ValuesOf<typeof approveOptions>;
 
-export const addDeny: AddCommand = (program, act) => {
-  program
-    .command('deny <run> [calls...]')
-    .description('Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.')
-    .option('--reason <text>', 'why; the model gets it')
-    .option('--by <name>', 'who decides (default: the user of this machine)')
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
-      `\nWithout calls everything that the run waits for is denied.\n${examples(
-        `millrace deny ${run} --reason "not this customer"`,
-        `millrace deny ${run} call_1`,
-      )}`,
-    )
-    .action(act(deny));
-};
+export const addApprove = command(
+  'approve <run> [calls...]',
+  {
+    description:
+      'Grant the calls that a run waits for, answer its question, or let it go over its budget for one step.',
+    options: approveOptions,
+    help: `\nWithout calls everything that the run waits for is granted. \`millrace approvals\` lists what waits.\n${examples(
+      `millrace approve ${run}`,
+      `millrace approve ${run} call_1 --args '{"amount":50}'`,
+      `millrace approve ${run} call_2 --answer "the blue one"`,
+      `millrace approve ${run} --top-up 5`,
+    )}`,
+  },
+  approve,
+);
+
+export const addDeny = command(
+  'deny <run> [calls...]',
+  {
+    description: 'Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.',
+    options: denyOptions,
+    help: `\nWithout calls everything that the run waits for is denied.\n${examples(
+      `millrace deny ${run} --reason "not this customer"`,
+      `millrace deny ${run} call_1`,
+    )}`,
+  },
+  deny,
+);
 
 async function approve(cli: Cli, runId: string, calls: readonly string[], flags: ApproveFlags): Promise<ExitCode> {
   refuseContradictions(calls, flags);
@@ -76,14 +66,26 @@ async function approve(cli: Cli, runId: string, calls: readonly string[], flags:
   const asked: ApproveCalls = defined({ ...chosen(calls, flags), updatedArgs });
   const decision =
     flags.topUp === undefined ? grantOrAnswer(before, asked, flags) : { budget: { topUpUsd: flags.topUp } };
-  return printDecision(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+  return printDecision(
+    cli,
+    before,
+    decision,
+    await mill.decide(runId, decision, { by: flags.by ?? thisPerson() }),
+    flags,
+  );
 }
 
 async function deny(cli: Cli, runId: string, calls: readonly string[], flags: DecideFlags): Promise<ExitCode> {
   await using mill = openClient(cli);
   const before = await mill.get(runId);
   const decision = denial(before, chosen(calls, flags));
-  return printDecision(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+  return printDecision(
+    cli,
+    before,
+    decision,
+    await mill.decide(runId, decision, { by: flags.by ?? thisPerson() }),
+    flags,
+  );
 }
 
 function grantOrAnswer(before: RunView, asked: ApproveCalls, { answer, reason }: ApproveFlags): DecisionInput {
@@ -145,8 +147,4 @@ function parsed(text: string): unknown {
   } catch (cause) {
     throw new RunError('validation', `--args: is not JSON (${(cause as Error).message})`, { cause });
   }
-}
-
-function personOf({ by }: DecideFlags): string {
-  return by ?? thisPerson();
 }

@@ -5,7 +5,8 @@ import { parseConfig } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { Millrace } from '../client/millrace.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
+import { command } from './options/command.ts';
 import { watchRun } from './show/watch-run.ts';
 import { bold, dim, green, red, count, duration, table, yellow } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -31,17 +32,16 @@ const graceMs = Number(demoSettings.SHUTDOWN_GRACE_MS);
 /** Log lines that are shown when something fails. */
 const keptLogLines = 60;
 
-export const addDemo: AddCommand = (program, act) => {
-  program
-    .command('demo')
-    .description('Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.')
-    .addHelpText(
-      'after',
+export const addDemo = command(
+  'demo',
+  {
+    description: 'Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.',
+    help:
       examples('millrace demo') +
-        '\n\nRuns beside a development stack without touching it, and needs no model provider.',
-    )
-    .action(act(demo));
-};
+      '\n\nRuns beside a development stack without touching it, and needs no model provider.',
+  },
+  demo,
+);
 
 async function demo(cli: Cli): Promise<ExitCode> {
   const agents = join(cli.root, 'agents');

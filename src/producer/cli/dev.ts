@@ -3,7 +3,8 @@ import { join, relative } from 'node:path';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { clientFor } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
+import { command } from './options/command.ts';
 import { devFolder, findDevState, removeDevState, writeDevState } from './stack/dev-state.ts';
 import { bold, dim, table, yellow, oneLine, red } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -16,17 +17,16 @@ const maxFact = 160;
 /** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
 const devGraceMs = 5_000;
 
-export const addDev: AddCommand = (program, act) => {
-  program
-    .command('dev')
-    .description('Run everything on this machine: Redis if there is none, a producer with its console, one worker.')
-    .addHelpText(
-      'after',
+export const addDev = command(
+  'dev',
+  {
+    description: 'Run everything on this machine: Redis if there is none, a producer with its console, one worker.',
+    help:
       examples('millrace dev', 'PORT=3000 OPENAI_API_KEY=… millrace dev') +
-        '\n\nData is kept in .millrace/ of the working directory.',
-    )
-    .action(act(dev));
-};
+      '\n\nData is kept in .millrace/ of the working directory.',
+  },
+  dev,
+);
 
 async function dev(cli: Cli): Promise<ExitCode> {
   const config = parseConfig(cli.env);
@@ -96,7 +96,7 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     '',
     `curl -s ${url}/v1/runs -H 'content-type: application/json' -d '{"agent":"${agent}","input":"Where is order 7?"}'`,
     '',
-    `or, in another terminal here:  ${command(cli)} run ${agent} "Where is order 7?"`,
+    `or, in another terminal here:  ${callOf(cli)} run ${agent} "Where is order 7?"`,
     dim(stdout, 'Ctrl-C stops everything.'),
     '',
   ]
@@ -105,7 +105,7 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
 }
 
 /** How this program is called from here. A checkout is on no path. */
-function command({ cwd, root }: Cli): string {
+function callOf({ cwd, root }: Cli): string {
   return relative(cwd, root) === '' ? 'node bin/millrace.mjs' : 'millrace';
 }
 

@@ -1,4 +1,5 @@
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli } from './cli.ts';
+import { asJson, command } from './options/command.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import type { Diagnosis } from '../client/diagnose.ts';
@@ -6,36 +7,29 @@ import { clientFor, configOf } from './options/open-client.ts';
 import { checkDiagnosis, fail, ok, warn, type Check } from './doctor/checks.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
-interface Options {
-  readonly json?: true;
-}
-
-export const addDoctor: AddCommand = (program, act) => {
-  program
-    .command('doctor')
-    .description('Examine Redis, queues, workers, runs and the model provider, and say what to do.')
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
+export const addDoctor = command(
+  'doctor',
+  {
+    description: 'Examine Redis, queues, workers, runs and the model provider, and say what to do.',
+    options: [asJson],
+    help:
       examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
-        '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
-    )
-    .action(act(doctor));
-};
-
-async function doctor(cli: Cli, { json }: Options): Promise<ExitCode> {
-  const config = configOf(cli);
-  const provider = checkProvider(config, cli.interrupted);
-  const diagnosis = await diagnosisOf(config);
-  const isReached = 'redis' in diagnosis;
-  const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
-  if (json) printJson(cli, { checks, diagnosis: isReached ? diagnosis : undefined });
-  else
-    for (const check of checks)
-      cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
-  if (!isReached) return exitCodes.unreachable;
-  return checks.some(({ level }) => level === 'fail') ? exitCodes.failed : exitCodes.ok;
-}
+      '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
+  },
+  async (cli, { json }) => {
+    const config = configOf(cli);
+    const provider = checkProvider(config, cli.interrupted);
+    const diagnosis = await diagnosisOf(config);
+    const isReached = 'redis' in diagnosis;
+    const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
+    if (json) printJson(cli, { checks, diagnosis: isReached ? diagnosis : undefined });
+    else
+      for (const check of checks)
+        cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
+    if (!isReached) return exitCodes.unreachable;
+    return checks.some(({ level }) => level === 'fail') ? exitCodes.failed : exitCodes.ok;
+  },
+);
 
 async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
   await using mill = clientFor(config);

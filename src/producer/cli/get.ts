@@ -1,36 +1,33 @@
 import { known, type Fact, count, duration, oneLine, printable, table } from './show/paint.ts';
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { printJson, examples, exitCodes } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
-import type { Millrace } from '../client/millrace.ts';
+import { asJson, command } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
-export const addGet: AddCommand = (program, act) => {
-  program
-    .command('get <run>')
-    .description('Show the state of a run, its result, its usage and its cost.')
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
-      examples(
-        'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
-        'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
-      ),
-    )
-    .action(act(get));
-};
-
-async function get(cli: Cli, runId: string, options: { json?: true }): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  const view = await mill.get(runId);
-  const thread = view.status === 'queued' && view.thread !== undefined ? await threadOf(mill, view.thread) : undefined;
-  if (options.json) return printJson(cli, view);
-  cli.stdout.write(textOf(view, thread));
-  return exitCodes.ok;
-}
+export const addGet = command(
+  'get <run>',
+  {
+    description: 'Show the state of a run, its result, its usage and its cost.',
+    options: [asJson],
+    help: examples(
+      'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
+      'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
+    ),
+  },
+  async (cli, runId, { json }) => {
+    await using mill = openClient(cli);
+    const view = await mill.get(runId);
+    const threadId = view.status === 'queued' ? view.thread : undefined;
+    const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);
+    if (json) return printJson(cli, view);
+    cli.stdout.write(textOf(view, thread));
+    return exitCodes.ok;
+  },
+);
 
 function textOf(view: RunView, thread: ThreadView | undefined): string {
   const rows: Fact[] = [
@@ -68,10 +65,6 @@ function textOf(view: RunView, thread: ThreadView | undefined): string {
   ]
     .filter((part) => part !== '')
     .join('\n');
-}
-
-async function threadOf(mill: Millrace, threadId: string): Promise<ThreadView | undefined> {
-  return await mill.threads.get(threadId).catch(() => undefined);
 }
 
 /** Whose turn it is, where a run waits for its own. */

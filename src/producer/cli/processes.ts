@@ -1,21 +1,21 @@
-import { examples, type AddCommand, type Cli } from './cli.ts';
+import { examples } from './cli.ts';
+import { command } from './options/command.ts';
 import { become } from './stack/child.ts';
 
-export const addProducer: AddCommand = (program, act) => {
-  program
-    .command('producer')
-    .description('Run one producer process: HTTP, event streams, console. Settings come from the environment.')
-    .addHelpText('after', examples('REDIS_URL=redis://redis:6379 PORT=8080 millrace producer'))
-    .action(act((cli: Cli) => become(cli, 'producer')));
-};
+export const addProducer = command(
+  'producer',
+  {
+    description: 'Run one producer process: HTTP, event streams, console. Settings come from the environment.',
+    help: examples('REDIS_URL=redis://redis:6379 PORT=8080 millrace producer'),
+  },
+  (cli) => become(cli, 'producer'),
+);
 
-export const addWorker: AddCommand = (program, act) => {
-  program
-    .command('worker')
-    .description('Run one worker process. Settings come from the environment.')
-    .addHelpText(
-      'after',
-      examples('REDIS_URL=redis://redis:6379 MILLRACE_AGENTS=./agents OPENAI_API_KEY=… millrace worker'),
-    )
-    .action(act((cli: Cli) => become(cli, 'worker')));
-};
+export const addWorker = command(
+  'worker',
+  {
+    description: 'Run one worker process. Settings come from the environment.',
+    help: examples('REDIS_URL=redis://redis:6379 MILLRACE_AGENTS=./agents OPENAI_API_KEY=… millrace worker'),
+  },
+  (cli) => become(cli, 'worker'),
+);

@@ -1,45 +1,37 @@
 import { dateTime, dim, oneLine, printable } from './show/paint.ts';
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ProgressEntry } from '../client/artifacts.ts';
+import { asJson, command, text, value, valueOr } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 
-interface Options {
-  readonly role?: string;
-  readonly since?: number;
-  readonly limit: number;
-  readonly json?: true;
-}
-
 const maxPage = 100;
 
-export const addProgress: AddCommand = (program, act) => {
-  program
-    .command('progress <run>')
-    .description('Show the notes that agents left in a run, also after its end.')
-    .option('--role <role>', 'only notes of this role')
-    .option('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000))
-    .option('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage)
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
-      examples(
-        'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
-        'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
-      ),
-    )
-    .action(act(progress));
-};
-
-async function progress(cli: Cli, run: string, { role, since, limit, json }: Options): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
-  if (json) printJson(cli, notes);
-  else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
-  if (notes.length === 0) cli.stderr.write('There are no such notes.\n');
-  return exitCodes.ok;
-}
+export const addProgress = command(
+  'progress <run>',
+  {
+    description: 'Show the notes that agents left in a run, also after its end.',
+    options: [
+      text('--role <role>', 'only notes of this role'),
+      value('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000)),
+      valueOr('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage),
+      asJson,
+    ],
+    help: examples(
+      'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
+      'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
+    ),
+  },
+  async (cli, run, { role, since, limit, json }) => {
+    await using mill = openClient(cli);
+    const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
+    if (json) printJson(cli, notes);
+    else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
+    if (notes.length === 0) cli.stderr.write('There are no such notes.\n');
+    return exitCodes.ok;
+  },
+);
 
 function shown(cli: Cli, { role, seq, at, tags, text }: ProgressEntry): string {
   const heading = [`${role} ${seq}`, dateTime(at), oneLine(tags.join(', '), 100)];

@@ -1,15 +1,10 @@
-import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { printJson, examples, exitCodes } from './cli.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { RedriveRequest } from '../client/redrive.ts';
+import { asJson, command, flag } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { deadlineFrom, deadlineOption } from './options/arguments.ts';
-
-interface Options {
-  readonly allFailed?: true;
-  readonly deadline?: number;
-  readonly json?: true;
-}
 
 /** Runs in one call of the client. */
 const pageSize = 1_000;
@@ -21,31 +16,32 @@ interface Refusal {
   readonly message: string;
 }
 
-export const addRedrive: AddCommand = (program, act) => {
-  program
-    .command('redrive [runs...]')
-    .description('Queue failed runs again; they continue from their journal.')
-    .option('--all-failed', 'every failed run')
-    .addOption(deadlineOption('from now until the runs have to have ended; for those past theirs'))
-    .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'))
-    .action(act(redrive));
-};
-
-async function redrive(cli: Cli, runIds: readonly string[], options: Options): Promise<ExitCode> {
-  if ((runIds.length === 0) !== (options.allFailed === true)) {
-    throw new RunError('validation', 'name the runs, or give --all-failed');
-  }
-  await using mill = openClient(cli);
-  const { redriven, refused } = options.allFailed
-    ? await redriveAll(mill, deadlineFrom(options), cli.interrupted)
-    : await redriveEach(mill, deadlineFrom(options), runIds);
-  if (options.json) printJson(cli, { redriven, refused });
-  else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
-  for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
-  if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');
-  return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
-}
+export const addRedrive = command(
+  'redrive [runs...]',
+  {
+    description: 'Queue failed runs again; they continue from their journal.',
+    options: [
+      flag('--all-failed', 'every failed run'),
+      deadlineOption('from now until the runs have to have ended; for those past theirs'),
+      asJson,
+    ],
+    help: examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'),
+  },
+  async (cli, runIds, options) => {
+    if ((runIds.length === 0) !== (options.allFailed === true)) {
+      throw new RunError('validation', 'name the runs, or give --all-failed');
+    }
+    await using mill = openClient(cli);
+    const { redriven, refused } = options.allFailed
+      ? await redriveAll(mill, deadlineFrom(options), cli.interrupted)
+      : await redriveEach(mill, deadlineFrom(options), runIds);
+    if (options.json) printJson(cli, { redriven, refused });
+    else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
+    for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
+    if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');
+    return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
+  },
+);
 
 type Deadline = Pick<RedriveRequest, 'deadlineMs'>;
 

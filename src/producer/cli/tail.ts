@@ -1,49 +1,35 @@
-import type { DialectName } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { command, flag, value } from './options/command.ts';
+import { examples, exitCodes, type Cli } from './cli.ts';
 import { dialectOption, wholeNumber } from './options/arguments.ts';
 import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
 
-interface Options {
-  readonly after?: number;
-  readonly dialect?: DialectName;
-  readonly json?: true;
-}
-
-export const addTail: AddCommand = (program, act) => {
-  program
-    .command('tail [run]')
-    .description('Follow one run from its beginning, or everything that happens from now on.')
-    .option('--after <n>', 'begin after this event number (with a run)', wholeNumber(0))
-    .addOption(dialectOption())
-    .option('--json', 'print one event a line')
-    .addHelpText('after', examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'))
-    .action(act(tail));
-};
-
-async function tail(cli: Cli, runId: string | undefined, options: Options): Promise<ExitCode> {
-  if (runId === undefined && options.after !== undefined) {
-    throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
-  }
-  if (runId === undefined && options.dialect !== undefined) {
-    throw new RunError('validation', '--dialect needs a run: it projects the events of one run, from its beginning');
-  }
-  await using mill = openClient(cli);
-  const json = options.json === true;
-  if (runId === undefined) {
+export const addTail = command(
+  'tail [run]',
+  {
+    description: 'Follow one run from its beginning, or everything that happens from now on.',
+    options: [
+      value('--after <n>', 'begin after this event number (with a run)', wholeNumber(0)),
+      dialectOption(),
+      flag('--json', 'print one event a line'),
+    ],
+    help: examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'),
+  },
+  async (cli, runId, { after, dialect, ...options }) => {
+    if (runId === undefined && after !== undefined)
+      throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
+    if (runId === undefined && dialect !== undefined)
+      throw new RunError('validation', '--dialect needs a run: it projects the events of one run, from its beginning');
+    await using mill = openClient(cli);
+    const json = options.json === true;
+    if (runId !== undefined) return await watchRun(cli, mill, runId, { json, after, dialect });
     await tailAll(cli, mill, json);
     return exitCodes.interrupted;
-  }
-  const { after, dialect } = options;
-  return await watchRun(cli, mill, runId, {
-    json,
-    after,
-    dialect,
-  });
-}
+  },
+);
 
 /** Ends only by an interrupt. */
 async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: boolean): Promise<void> {

@@ -1,10 +1,10 @@
 import { known, type Fact, dateTime, dim, oneLine, table, red } from './show/paint.ts';
 import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
-import type { Command } from 'commander';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { maxMessages } from '../client/threads.ts';
+import { asJson, command, flag, text, value, valueOr } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { itemText } from './show/thread-item.ts';
@@ -12,21 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread.ts';
 import type { WriteStream } from 'node:tty';
 
-interface Options {
-  readonly json?: true;
-}
-interface ListOptions extends Options {
-  readonly agent?: string;
-  readonly limit: number;
-}
-interface MessagesOptions extends Options {
-  readonly after?: number;
-  readonly before?: number;
-  readonly limit: number;
-  readonly last?: true;
-}
-
-const number = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+const number = wholeNumber(0);
 
 export const addThreads: AddCommand = (program, act) => {
   const threads = program
@@ -41,63 +27,41 @@ export const addThreads: AddCommand = (program, act) => {
         'millrace threads export customer-42 > customer-42.jsonl',
       ),
     );
+  for (const add of [list, show, messages, threadEvents]) add(threads, act);
   threads
-    .command('list', { isDefault: true })
-    .description('List threads, last changed first.')
-    .option('--agent <id>', 'only threads of this agent')
-    .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
-    .option('--json', 'print one JSON document')
-    .action(act(list));
-  one(threads, 'show', 'Show the state of a thread: which run owns its lock, and how many runs wait.').action(
-    act(show),
-  );
-  one(threads, 'messages', 'Show the messages and tool calls, also of the running run.')
-    .option('--after <n>', 'only messages with a higher number', number)
-    .option('--before <n>', 'only messages with a lower number', number)
-    .option('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100)
-    .option('--last', 'the last ones instead of the first')
-    .action(act(messages));
-  threads
-    .command('events <thread>')
-    .description('Show its events of post-run jobs: titles, embeddings, and what of them failed.')
-    .option('--after <n>', 'only events with a higher number', number)
-    .option('--follow', 'go on, and print what comes')
-    .option('--json', 'print one event a line')
-    .action(act(threadEvents));
-  one(threads, 'title', 'Give a thread a title, or take it away with an empty one.')
+    .command('title <thread>')
+    .description('Give a thread a title, or take it away with an empty one.')
+    .addOption(asJson)
     .argument('<text>', 'the title')
     .action(act(title));
-  one(threads, 'delete', 'Delete a thread with its whole log.').action(act(remove));
-  threads
-    .command('export <thread>')
-    .description('Print a thread and its whole log, one JSON document a line.')
-    .action(act(exported));
-  threads
-    .command('purge')
-    .description('Delete all threads of the tenant that no run uses.')
-    .option('--yes', 'this is meant')
-    .option('--json', 'print one JSON document')
-    .action(act(purge));
+  for (const add of [remove, exported, purge]) add(threads, act);
 };
 
-function one(threads: Command, name: string, description: string): Command {
-  return threads.command(`${name} <thread>`).description(description).option('--json', 'print one JSON document');
-}
-
-async function list(cli: Cli, options: ListOptions): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  const { agent, limit } = options;
-  const { found, more } = await collect(cli, limit, async (range) => {
-    const { threads: items, cursor } = await mill.threads.list(defined({ ...range, agent }));
-    return { items, cursor };
-  });
-  if (options.json) return printJson(cli, found);
-  const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
-  cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
-  if (found.length === 0) cli.stderr.write('There are no such threads.\n');
-  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
-  return exitCodes.ok;
-}
+const list = command(
+  'list',
+  {
+    description: 'List threads, last changed first.',
+    options: [
+      text('--agent <id>', 'only threads of this agent'),
+      valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
+      asJson,
+    ],
+    isDefault: true,
+  },
+  async (cli, { agent, limit, json }) => {
+    await using mill = openClient(cli);
+    const { found, more } = await collect(cli, limit, async (range) => {
+      const { threads: items, cursor } = await mill.threads.list(defined({ ...range, agent }));
+      return { items, cursor };
+    });
+    if (json) return printJson(cli, found);
+    const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
+    cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
+    if (found.length === 0) cli.stderr.write('There are no such threads.\n');
+    else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
+    return exitCodes.ok;
+  },
+);
 
 function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, title }: ThreadView): string[] {
   const lockedBy = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;
@@ -105,14 +69,18 @@ function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, 
   return [threadId, agentId, changed, lockedBy, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
 }
 
-async function show(cli: Cli, threadId: string, { json }: Options): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  return showView(cli, await mill.threads.get(threadId), json);
-}
+const show = command(
+  'show <thread>',
+  { description: 'Show the state of a thread: which run owns its lock, and how many runs wait.', options: [asJson] },
+  async (cli, threadId, { json }) => {
+    await using mill = openClient(cli);
+    return showView(cli, await mill.threads.get(threadId), json);
+  },
+);
 
-async function title(cli: Cli, threadId: string, text: string, { json }: Options): Promise<ExitCode> {
+async function title(cli: Cli, threadId: string, given: string, { json }: { readonly json?: true }): Promise<ExitCode> {
   await using mill = openClient(cli);
-  return showView(cli, await mill.threads.update(threadId, { title: text === '' ? null : text }), json);
+  return showView(cli, await mill.threads.update(threadId, { title: given === '' ? null : given }), json);
 }
 
 function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode {
@@ -134,97 +102,126 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
   return exitCodes.ok;
 }
 
-async function messages(cli: Cli, threadId: string, options: MessagesOptions): Promise<ExitCode> {
-  const { after, before, limit, last, json } = options;
-  await using mill = openClient(cli);
-  const page = await mill.threads.messages(
-    threadId,
-    defined({ limit, after, before, order: last ? ('desc' as const) : undefined }),
-  );
-  const items = last ? page.messages.toReversed() : page.messages;
-  if (json) return printJson(cli, items);
-  for (const item of items) cli.stdout.write(itemText(cli.stdout, item));
-  if (items.length === 0) cli.stderr.write('There is nothing.\n');
-  const way = last ? '--before' : '--after';
-  if (page.next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There is more: ${way} ${page.next}`)}\n`);
-  return exitCodes.ok;
-}
+const messages = command(
+  'messages <thread>',
+  {
+    description: 'Show the messages and tool calls, also of the running run.',
+    options: [
+      asJson,
+      value('--after <n>', 'only messages with a higher number', number),
+      value('--before <n>', 'only messages with a lower number', number),
+      valueOr('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100),
+      flag('--last', 'the last ones instead of the first'),
+    ],
+  },
+  async (cli, threadId, { after, before, limit, last, json }) => {
+    await using mill = openClient(cli);
+    const range = defined({ limit, after, before, order: last ? ('desc' as const) : undefined });
+    const page = await mill.threads.messages(threadId, range);
+    const items = last ? page.messages.toReversed() : page.messages;
+    if (json) return printJson(cli, items);
+    for (const item of items) cli.stdout.write(itemText(cli.stdout, item));
+    if (items.length === 0) cli.stderr.write('There is nothing.\n');
+    const way = last ? '--before' : '--after';
+    if (page.next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There is more: ${way} ${page.next}`)}\n`);
+    return exitCodes.ok;
+  },
+);
 
-async function remove(cli: Cli, threadId: string, { json }: Options): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  await mill.threads.delete(threadId);
-  if (json) return printJson(cli, { threadId, deleted: true });
-  cli.stdout.write(`deleted ${threadId}\n`);
-  return exitCodes.ok;
-}
+const remove = command(
+  'delete <thread>',
+  { description: 'Delete a thread with its whole log.', options: [asJson] },
+  async (cli, threadId, { json }) => {
+    await using mill = openClient(cli);
+    await mill.threads.delete(threadId);
+    if (json) return printJson(cli, { threadId, deleted: true });
+    cli.stdout.write(`deleted ${threadId}\n`);
+    return exitCodes.ok;
+  },
+);
 
-async function exported(cli: Cli, threadId: string): Promise<ExitCode> {
-  await using mill = openClient(cli);
-  for await (const line of mill.threads.export(threadId)) {
-    cli.interrupted.throwIfAborted();
-    cli.stdout.write(`${JSON.stringify(line)}\n`);
-  }
-  return exitCodes.ok;
-}
+const exported = command(
+  'export <thread>',
+  { description: 'Print a thread and its whole log, one JSON document a line.' },
+  async (cli, threadId) => {
+    await using mill = openClient(cli);
+    for await (const line of mill.threads.export(threadId)) {
+      cli.interrupted.throwIfAborted();
+      cli.stdout.write(`${JSON.stringify(line)}\n`);
+    }
+    return exitCodes.ok;
+  },
+);
 
-async function purge(cli: Cli, { yes, json }: Options & { readonly yes?: true }): Promise<ExitCode> {
-  if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; confirm with --yes');
-  await using mill = openClient(cli);
-  const kept: string[] = [];
-  let removed = 0;
-  let cursor: string | undefined;
-  do {
-    cli.interrupted.throwIfAborted();
-    const step = await mill.threads.purge(cursor === undefined ? {} : { cursor });
-    removed += step.removed;
-    kept.push(...step.kept);
-    cursor = step.cursor;
-    if (cursor !== undefined) cli.stderr.write(`${dim(cli.stderr, `deleted ${removed} so far`)}\n`);
-  } while (cursor !== undefined);
-  if (json) return printJson(cli, { removed, kept });
-  cli.stdout.write(`deleted ${removed} thread${removed === 1 ? '' : 's'}\n`);
-  for (const threadId of kept) cli.stderr.write(`kept ${threadId}: runs use it\n`);
-  return exitCodes.ok;
-}
+const purge = command(
+  'purge',
+  {
+    description: 'Delete all threads of the tenant that no run uses.',
+    options: [flag('--yes', 'this is meant'), asJson],
+  },
+  async (cli, { yes, json }) => {
+    if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; confirm with --yes');
+    await using mill = openClient(cli);
+    const kept: string[] = [];
+    let removed = 0;
+    let cursor: string | undefined;
+    do {
+      cli.interrupted.throwIfAborted();
+      const step = await mill.threads.purge(cursor === undefined ? {} : { cursor });
+      removed += step.removed;
+      kept.push(...step.kept);
+      cursor = step.cursor;
+      if (cursor !== undefined) cli.stderr.write(`${dim(cli.stderr, `deleted ${removed} so far`)}\n`);
+    } while (cursor !== undefined);
+    if (json) return printJson(cli, { removed, kept });
+    cli.stdout.write(`deleted ${removed} thread${removed === 1 ? '' : 's'}\n`);
+    for (const threadId of kept) cli.stderr.write(`kept ${threadId}: runs use it\n`);
+    return exitCodes.ok;
+  },
+);
 
 /** Between two reads: Redis does not notify of new events. */
 const lookMs = 1_000;
 const maxTextChars = 200;
 
-interface ThreadEventsOptions {
-  readonly after?: number;
-  readonly follow?: true;
-  readonly json?: true;
-}
-
 /** Prints the events of post-run jobs of a thread; with `follow` also new ones, until an interrupt. */
-async function threadEvents(cli: Cli, threadId: string, options: ThreadEventsOptions): Promise<ExitCode> {
-  const { after = 0, follow, json } = options;
-  await using mill = openClient(cli);
-  let last = after;
-  const showNew = async () => {
-    for (let more = true; more;) {
-      const page = await mill.threads.events(threadId, { after: last, limit: maxThreadEvents });
-      for (const event of page.events) {
-        cli.stdout.write(json ? `${JSON.stringify(event)}\n` : threadEventLine(cli.stdout, event));
-        last = event.sequenceNumber;
+const threadEvents = command(
+  'events <thread>',
+  {
+    description: 'Show its events of post-run jobs: titles, embeddings, and what of them failed.',
+    options: [
+      value('--after <n>', 'only events with a higher number', number),
+      flag('--follow', 'go on, and print what comes'),
+      flag('--json', 'print one event a line'),
+    ],
+  },
+  async (cli, threadId, { after = 0, follow, json }) => {
+    await using mill = openClient(cli);
+    let last = after;
+    const showNew = async () => {
+      for (let more = true; more;) {
+        const page = await mill.threads.events(threadId, { after: last, limit: maxThreadEvents });
+        for (const event of page.events) {
+          cli.stdout.write(json ? `${JSON.stringify(event)}\n` : threadEventLine(cli.stdout, event));
+          last = event.sequenceNumber;
+        }
+        more = page.more;
       }
-      more = page.more;
+    };
+    await showNew();
+    if (!follow) {
+      if (last === after) cli.stderr.write('There is nothing.\n');
+      return exitCodes.ok;
     }
-  };
-  await showNew();
-  if (!follow) {
-    if (last === after) cli.stderr.write('There is nothing.\n');
-    return exitCodes.ok;
-  }
-  cli.stderr.write(`${dim(cli.stderr, 'Following the events of this thread; Ctrl-C ends it.')}\n`);
-  for (;;) {
-    // Nothing but the interrupt ends it early.
-    await delay(lookMs, undefined, { signal: cli.interrupted }).catch(() => {});
-    if (cli.interrupted.aborted) return exitCodes.interrupted;
-    await showNew().catch(unlessAway);
-  }
-}
+    cli.stderr.write(`${dim(cli.stderr, 'Following the events of this thread; Ctrl-C ends it.')}\n`);
+    for (;;) {
+      // Nothing but the interrupt ends it early.
+      await delay(lookMs, undefined, { signal: cli.interrupted }).catch(() => {});
+      if (cli.interrupted.aborted) return exitCodes.interrupted;
+      await showNew().catch(unlessAway);
+    }
+  },
+);
 
 /** While Redis is away there is nothing to show; the next look tries again. */
 function unlessAway(error: unknown): void {

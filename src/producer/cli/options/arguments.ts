@@ -1,6 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import { InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError } from 'commander';
+import { choice, value } from './command.ts';
 import { dialectNames } from '../../../shared/dialects/project.ts';
 
 /** A whole number within bounds, from the command line. */
@@ -28,12 +29,12 @@ const onExceeds = ['fail', 'pause', 'warn'] as const;
 export type OnExceedName = (typeof onExceeds)[number];
 
 /** What happens before a call that could pass the cap. */
-export function onExceedOption(cap = '--max-cost'): Option {
-  return new Option('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`).choices(onExceeds);
+export function onExceedOption(cap = '--max-cost') {
+  return choice('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`, onExceeds);
 }
 
 /** The budget that `--max-cost` and `--on-exceed` set, if any. Throws `validation`. */
-export function budgetFrom({ maxCost, onExceed }: { readonly maxCost?: number; readonly onExceed?: OnExceedName }) {
+export function budgetFrom({ maxCost, onExceed }: { maxCost: number | undefined; onExceed: OnExceedName | undefined }) {
   if (maxCost !== undefined) return defined({ maxCostUsd: maxCost, onExceed });
   if (onExceed === undefined) return undefined;
   throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
@@ -42,8 +43,8 @@ export function budgetFrom({ maxCost, onExceed }: { readonly maxCost?: number; r
 const deadline = 'end the run so long after its acceptance, whatever it waits for';
 
 /** Seconds, for {@link deadlineFrom}. */
-export function deadlineOption(means = deadline): Option {
-  return new Option('--deadline <seconds>', means).argParser(positiveNumber);
+export function deadlineOption(means = deadline) {
+  return value('--deadline <seconds>', means, positiveNumber);
 }
 
 /** The field of a run that `--deadline` sets. */
@@ -54,8 +55,8 @@ export function deadlineFrom({ deadline: seconds }: { readonly deadline?: number
 }
 
 /** Events in the words of another system. */
-export function dialectOption(): Option {
-  return new Option('--dialect <name>', 'print one event a line, in this dialect').choices(dialectNames);
+export function dialectOption() {
+  return choice('--dialect <name>', 'print one event a line, in this dialect', dialectNames);
 }
 
 /** Collects a repeated `key=value`. */

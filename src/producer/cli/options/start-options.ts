@@ -1,43 +1,24 @@
-import type { Command } from 'commander';
-import { text } from 'node:stream/consumers';
+import { text as textOf } from 'node:stream/consumers';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import type { RunHandle } from '../../client/run-handle.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
-import {
-  budgetFrom,
-  deadlineFrom,
-  deadlineOption,
-  keyValue,
-  onExceedOption,
-  positiveNumber,
-  type OnExceedName,
-} from './arguments.ts';
+import { budgetFrom, deadlineFrom, deadlineOption, keyValue, onExceedOption, positiveNumber } from './arguments.ts';
+import { flag, text, value, type ValuesOf } from './command.ts';
 import { watchRun, type WatchOptions } from '../show/watch-run.ts';
 
 /** Options of every command that starts one run. */
-export interface StartOptions {
-  readonly executionId?: string;
-  readonly maxCost?: number;
-  readonly onExceed?: OnExceedName;
-  readonly deadline?: number;
-  readonly metadata?: Record<string, string>;
-  readonly timeout?: number;
-  readonly detach?: true;
-  readonly json?: true;
-}
-
-export function withStartOptions(command: Command): Command {
-  return command
-    .option('--execution-id <id>', 'the same id and body again attach to the same run')
-    .option('--max-cost <usd>', 'spend no more than this on the run', positiveNumber)
-    .addOption(onExceedOption())
-    .addOption(deadlineOption())
-    .option('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue)
-    .option('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber)
-    .option('--detach', 'print the run id and do not wait')
-    .option('--json', 'print one event a line');
-}
+export const startOptions = [
+  text('--execution-id <id>', 'the same id and body again attach to the same run'),
+  value('--max-cost <usd>', 'spend no more than this on the run', positiveNumber),
+  onExceedOption(),
+  deadlineOption(),
+  value('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue),
+  value('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber),
+  flag('--detach', 'print the run id and do not wait'),
+  flag('--json', 'print one event a line'),
+];
+type StartOptions = ValuesOf<typeof startOptions>;
 
 /** The fields of the run that they set. Throws `validation`. */
 export function requestFrom(options: StartOptions) {
@@ -68,5 +49,5 @@ export async function followOrDetach(
 export async function inputFrom(cli: Cli, given: string | undefined, how: string): Promise<string> {
   if (given !== undefined && given !== '-') return given;
   if (given === undefined && cli.stdin.isTTY) throw new RunError('validation', `there is no input: ${how}`);
-  return await text(cli.stdin);
+  return await textOf(cli.stdin);
 }
