@@ -17,7 +17,7 @@ import { configuredModels } from './agents/known-names.ts';
 import type { LoadedAgent } from './agents/loaded-agent.ts';
 import type { LoadTask, NamedFunctions } from './agents/load-agents.ts';
 import { Consumer } from './jobs/consumer.ts';
-import { DeadlineWatch } from './jobs/deadlines.ts';
+import { watchDeadlines } from './jobs/deadlines.ts';
 import type { Embedder } from './jobs/embeddings.ts';
 import { PostRunConsumer, queuePostRunJobs } from './jobs/post-run-queue.ts';
 import { announceWorker } from './jobs/presence.ts';
@@ -199,7 +199,7 @@ function depsOf(
   const resumePoller = opening.use(new ResumePoller({ ...ports, queues, log }));
   const wake = (runId: string, summary: string) => resumePoller.wake(runId, summary);
   opening.use(
-    new DeadlineWatch({
+    watchDeadlines({
       ...ports,
       queues,
       wake,

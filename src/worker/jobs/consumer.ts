@@ -1,13 +1,12 @@
 import { problemsOf } from '../../shared/base/problems.ts';
-import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
+import { UnrecoverableError, WaitingError, type Job, type Worker } from 'bullmq';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import type { Log } from '../../shared/base/log.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { jobOptions, runJobSchema, type RunJob } from '../../shared/contract/run.ts';
 import type { RunDeps } from '../run/run-context.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
+import { fetchLoop, startLoops, stopLoops, type QueueSettings } from './fetch-loops.ts';
 
 /**
  * With so many crashes in a row, or so much blame in all, a run is moved to quarantine. A run that kills its process in a call
@@ -18,16 +17,10 @@ const commonLimits = { crashLimit: 4, blameLimit: 5 } as const;
 /** In quarantine each run has a process to itself: after two more lost ones it fails. */
 const quarantineLimits = { crashLimit: 6, blameLimit: 9 } as const;
 
-export interface ConsumerOptions {
-  readonly connection: RedisConnection;
-  readonly bullPrefix: string;
+export interface ConsumerOptions extends QueueSettings {
   readonly queues: readonly string[];
   readonly concurrency: number;
-  readonly worker: string;
-  readonly lockDurationMs: number;
-  readonly stalledIntervalMs: number;
   readonly deps: Omit<RunDeps, 'stopping'>;
-  readonly log: Log;
   /** Moves a run that keeps killing workers into the quarantine queue. */
   quarantine(job: RunJob): Promise<void>;
   /** Ends a run that kept killing workers in quarantine, too. */
@@ -67,12 +60,7 @@ export class Consumer {
   }
 
   async start(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
-    for (const worker of this.#workers) {
-      worker
-        .run()
-        .catch((error: unknown) => this.#options.log.error({ err: error, queue: worker.name }, 'fetch loop ended'));
-    }
+    await startLoops(this.#workers, this.#options);
   }
 
   /**
@@ -81,31 +69,19 @@ export class Consumer {
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
-    await Promise.all(this.#workers.map((worker) => worker.pause(true)));
-    const cut = setTimeout(() => {
+    const cut = () => {
       for (const call of this.#calls) call.abort(new RunError('worker_lost', 'the worker is shutting down'));
-    }, graceMs);
-    await Promise.all(this.#slots.values());
-    clearTimeout(cut);
-    await Promise.all(this.#workers.map((worker) => worker.close()));
+    };
+    await stopLoops(this.#workers, graceMs, cut, () => Promise.all(this.#slots.values()));
     this.#leases[Symbol.dispose]();
   }
 
   #openWorker(queue: string): Worker {
-    const { connection, bullPrefix, concurrency, worker: name, lockDurationMs, stalledIntervalMs } = this.#options;
-    // Exactly three declared parameters: BullMQ makes a signal only for a processor that asks for one.
     const process = (job: Job, token: string | undefined, signal: AbortSignal | undefined) =>
       this.#process(queue, job, token, signal);
-    const worker = new Worker(queue, process, {
-      connection: connection,
-      prefix: bullPrefix,
-      name,
-      concurrency: queue === quarantineQueue ? 1 : concurrency,
-      autorun: false,
-      lockDuration: lockDurationMs,
-      stalledInterval: stalledIntervalMs,
+    const worker = fetchLoop(queue, process, this.#options, {
+      concurrency: queue === quarantineQueue ? 1 : this.#options.concurrency,
       maxStalledCount: 1_000_000,
-      runRetryDelay: 1_000,
       removeOnComplete: jobOptions.removeOnComplete,
       removeOnFail: jobOptions.removeOnFail,
     });
@@ -166,10 +142,7 @@ export class Consumer {
       await before?.catch(() => {});
       return await work();
     })();
-    const settled = mine.then(
-      () => {},
-      () => {},
-    );
+    const settled = mine.catch(() => {});
     this.#slots.set(runId, settled);
     try {
       return await mine;

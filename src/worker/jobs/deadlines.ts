@@ -30,52 +30,41 @@ const atOnce = 100;
  * suspended ones by resuming them, so that the next worker ends them. A run on a worker is ended by that one, and a begun run
  * in a queue by the next.
  */
-export class DeadlineWatch implements AsyncDisposable {
-  readonly #deps: DeadlineDeps;
-  readonly #polling: AsyncDisposable;
-
-  constructor(deps: DeadlineDeps) {
-    this.#deps = deps;
-    const onError = (err: unknown) => deps.log.debug({ err }, 'deadlines could not be read');
-    this.#polling = repeat(everyMs, () => this.#poll(), onError);
-  }
-
-  async #poll(): Promise<void> {
-    const { deadlines, log } = this.#deps;
+export function watchDeadlines(deps: DeadlineDeps): AsyncDisposable {
+  const { deadlines, log } = deps;
+  const poll = async () => {
     for (const runId of await deadlines.due(atOnce))
-      await this.#expire(runId).catch((err: unknown) => log.warn({ err, runId }, 'run was not ended at its deadline'));
-  }
+      await expire(runId, deps).catch((err: unknown) => log.warn({ err, runId }, 'run was not ended at its deadline'));
+  };
+  return repeat(everyMs, poll, (err) => log.debug({ err }, 'deadlines could not be read'));
+}
 
-  async #expire(runId: string): Promise<void> {
-    const { deadlines, runs, clock } = this.#deps;
-    const record = await runs.load(runId);
-    const atMs = record && nextDeadlineOf(record);
-    if (!record || atMs === undefined || isTerminalStatus(record.status)) return await deadlines.clear(runId);
-    if (atMs > clock.now()) return await deadlines.at(runId, atMs);
-    if (record.status === 'suspended') this.#deps.wake(runId, 'its deadline has passed');
-    if (record.status === 'queued') await this.#endUnstarted(record, atMs);
-  }
+async function expire(runId: string, deps: DeadlineDeps): Promise<void> {
+  const { deadlines, runs, clock } = deps;
+  const record = await runs.load(runId);
+  const atMs = record && nextDeadlineOf(record);
+  if (!record || atMs === undefined || isTerminalStatus(record.status)) return await deadlines.clear(runId);
+  if (atMs > clock.now()) return await deadlines.at(runId, atMs);
+  if (record.status === 'suspended') deps.wake(runId, 'its deadline has passed');
+  if (record.status === 'queued') await endUnstarted(record, atMs, deps);
+}
 
-  async #endUnstarted(record: RunRecord, atMs: number): Promise<void> {
-    const { queues, log } = this.#deps;
-    const { runId, queue, segment } = record;
-    const isLate = deadlineOf(record) === atMs;
-    const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
-    const anew = record.epoch > 0 && (await this.#waitsForThread(record));
-    if (!(await this.#deps.end(record, { code, message, retryable }, { anew }))) return;
-    // A job that stays would only be skipped.
-    await queues
-      .get(queue)
-      .remove(jobIdFor(runId, segment))
-      .catch((err: unknown) => log.debug({ err, runId }, 'job of an ended run was not removed'));
-  }
+async function endUnstarted(record: RunRecord, atMs: number, deps: DeadlineDeps): Promise<void> {
+  const { queues, log } = deps;
+  const { runId, queue, segment } = record;
+  const isLate = deadlineOf(record) === atMs;
+  const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
+  const anew = record.epoch > 0 && (await waitsForThread(record, deps));
+  if (!(await deps.end(record, { code, message, retryable }, { anew }))) return;
+  // A job that stays would only be skipped.
+  await queues
+    .get(queue)
+    .remove(jobIdFor(runId, segment))
+    .catch((err: unknown) => log.debug({ err, runId }, 'job of an ended run was not removed'));
+}
 
-  async #waitsForThread({ runId, tenant, request: { thread: threadId, agent: agentId } }: RunRecord): Promise<boolean> {
-    if (threadId === undefined) return false;
-    return (await this.#deps.threads.enter({ tenant, threadId, runId, agentId })).kind === 'waiting';
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#polling[Symbol.asyncDispose]();
-  }
+async function waitsForThread({ runId, tenant, request }: RunRecord, { threads }: DeadlineDeps): Promise<boolean> {
+  const { thread: threadId, agent: agentId } = request;
+  if (threadId === undefined) return false;
+  return (await threads.enter({ tenant, threadId, runId, agentId })).kind === 'waiting';
 }

@@ -65,14 +65,8 @@ export async function embedMessages(
   if (last.length === 0) return undefined;
   const texts = last.map(({ text }) => text);
   const vectors = await embedTexts(call, texts, embedder, deps, signal);
-  const embedded = last.map((one, index) => ({
-    tenant,
-    threadId,
-    agentId,
-    runId,
-    ...one,
-    vector: vectors[index] ?? [],
-  }));
+  const about = { tenant, threadId, agentId, runId };
+  const embedded = last.map((one, index) => ({ ...about, ...one, vector: vectors[index] ?? [] }));
   await embedder.keep(embedded, signal);
   return { type: 'thread.embedding_done', model: embedder.model, messages: embedded.length };
 }

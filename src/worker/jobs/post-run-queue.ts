@@ -1,5 +1,4 @@
-import { UnrecoverableError, WaitingError, Worker, type Job, type JobsOptions, type Queue } from 'bullmq';
-import type { Log } from '../../shared/base/log.ts';
+import { UnrecoverableError, WaitingError, type Job, type JobsOptions, type Queue, type Worker } from 'bullmq';
 import {
   postrunJob,
   type PostrunJob,
@@ -8,11 +7,12 @@ import {
   postrunQueueOf,
   quarantineQueue,
 } from '../../shared/contract/queues.ts';
-import type { RedisConnection } from '../../shared/state/connect.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
+import { fetchLoop, startLoops, stopLoops, type QueueSettings } from './fetch-loops.ts';
+import type { PostRunDelivery } from './post-run-job.ts';
 
 export interface PostRunQueueDeps {
   readonly queues: { get(name: string): Queue };
@@ -59,19 +59,9 @@ function jobIdOf({ postRun, runId, tenant, threadId }: PostrunJob): string {
   return postRun === 'title' ? `title-${sha256(`${tenant}\0${threadId}`).slice(0, 32)}` : `${postRun}-${runId}`;
 }
 
-export interface PostRunConsumerOptions {
-  readonly connection: RedisConnection;
-  readonly bullPrefix: string;
+export interface PostRunConsumerOptions extends QueueSettings {
   readonly queues: readonly string[];
-  readonly worker: string;
-  readonly lockDurationMs: number;
-  readonly stalledIntervalMs: number;
-  readonly log: Log;
-  run(
-    job: PostrunJob,
-    delivery: { readonly isRepeat: boolean; readonly isLast: boolean },
-    signal: AbortSignal,
-  ): Promise<void>;
+  run(job: PostrunJob, delivery: PostRunDelivery, signal: AbortSignal): Promise<void>;
 }
 
 /** At once in one process. Few: the runs of the process come first. */
@@ -93,45 +83,27 @@ export class PostRunConsumer {
   }
 
   async start(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
-    for (const worker of this.#workers)
-      worker.run().catch((err: unknown) => this.#options.log.error({ err, queue: worker.name }, 'fetch loop ended'));
+    await startLoops(this.#workers, this.#options);
   }
 
   /** Stops fetching, and lets started jobs end within `graceMs`, at most 10 s; the others are returned to their queue. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
-    await Promise.all(this.#workers.map((worker) => worker.pause(true)));
-    const cut = setTimeout(
-      () => {
-        for (const call of this.#calls.keys()) call.abort(new Error('the worker is shutting down'));
-      },
-      Math.min(graceMs, longestGraceMs),
-    );
-    await Promise.allSettled(this.#calls.values());
-    clearTimeout(cut);
-    await Promise.all(this.#workers.map((worker) => worker.close()));
+    const cut = () => {
+      for (const call of this.#calls.keys()) call.abort(new Error('the worker is shutting down'));
+    };
+    const ended = () => Promise.allSettled(this.#calls.values());
+    await stopLoops(this.#workers, Math.min(graceMs, longestGraceMs), cut, ended);
   }
 
   #openWorker(queue: string): Worker {
-    const { connection, bullPrefix, worker: name, lockDurationMs, stalledIntervalMs, log } = this.#options;
     const process = (job: Job, token: string | undefined, lost: AbortSignal | undefined) =>
       this.#process(job, token, lost);
-    const worker = new Worker(queue, process, {
-      connection,
-      prefix: bullPrefix,
-      name,
-      concurrency,
-      autorun: false,
-      lockDuration: lockDurationMs,
-      stalledInterval: stalledIntervalMs,
-      maxStalledCount,
-      runRetryDelay: 1_000,
-    });
+    const worker = fetchLoop(queue, process, this.#options, { concurrency, maxStalledCount });
     worker.on('lockRenewalFailed', (jobIds) => {
       for (const id of jobIds) worker.cancelJob(id, 'lock lost');
     });
-    worker.on('error', (err) => log.debug({ err, queue }, 'queue error'));
+    worker.on('error', (err) => this.#options.log.debug({ err, queue }, 'queue error'));
     return worker;
   }
 
@@ -140,10 +112,8 @@ export class PostRunConsumer {
     if (!parsed.success) throw new UnrecoverableError('validation: not a post-run job');
     const call = new AbortController();
     lost?.addEventListener('abort', () => call.abort(lost.reason), { once: true });
-    const delivery = {
-      isRepeat: job.attemptsStarted > 1,
-      isLast: job.attemptsMade + 1 >= (job.opts.attempts ?? 1),
-    };
+    const isLast = job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+    const delivery = { isRepeat: job.attemptsStarted > 1, isLast };
     const done = this.#stopping
       ? Promise.reject(new Error('the worker is shutting down'))
       : this.#options.run(parsed.data, delivery, call.signal);

@@ -23,14 +23,8 @@ export interface Presence extends AsyncDisposable {
 }
 
 /** Resolves once this worker is announced. Rejects when Redis cannot be reached. */
-export async function announceWorker({
-  supervision,
-  log,
-  lockDurationMs,
-  agents,
-  about,
-  active,
-}: PresenceOptions): Promise<Presence> {
+export async function announceWorker(options: PresenceOptions): Promise<Presence> {
+  const { supervision, log, lockDurationMs, agents, about, active } = options;
   const { name } = about;
   const tried = (work: () => Promise<unknown>, message: string) => async (): Promise<void> => {
     await work().catch((err: unknown) => log.debug({ err }, message));

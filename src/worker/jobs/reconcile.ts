@@ -9,7 +9,6 @@ import { settledMs } from '../../shared/state/run/open-runs.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { budgetScope } from '../../shared/contract/money.ts';
-import { type RedisConnection } from '../../shared/state/connect.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
 import { isTerminalStatus, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/lock.ts';
@@ -19,6 +18,7 @@ import type { Children } from '../../shared/state/run/children/children.ts';
 import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';
+import type { QueueSettings } from './fetch-loops.ts';
 
 export interface ReconcileDeps {
   readonly supervision: Supervision;
@@ -297,15 +297,7 @@ function isOverdue(pending: readonly PendingItem[]): boolean {
 /** Runs the pass on one worker of the fleet at a time, every `everyMs`, by a BullMQ job scheduler. */
 export async function scheduleReconciler(
   reconciler: Reconciler,
-  options: {
-    readonly connection: RedisConnection;
-    readonly bullPrefix: string;
-    readonly queues: RunQueues;
-    readonly everyMs: number;
-    readonly lockDurationMs: number;
-    readonly stalledIntervalMs: number;
-    readonly log: Log;
-  },
+  options: Omit<QueueSettings, 'worker'> & { readonly queues: RunQueues; readonly everyMs: number },
 ): Promise<AsyncDisposable> {
   const { connection, bullPrefix, queues, everyMs, lockDurationMs, stalledIntervalMs, log } = options;
   await queues

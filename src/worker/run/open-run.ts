@@ -101,7 +101,7 @@ async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSig
   if (!record) return skipped('gone');
   const startBy = startByOf(record);
   if (record.status === 'queued' && startBy !== undefined && startBy <= ports.clock.now()) {
-    // `DeadlineWatch` ends it, without an event that it started.
+    // `watchDeadlines` ends it, without an event that it started.
     await ports.deadlines.at(runId, startBy);
     return skipped('expired');
   }
