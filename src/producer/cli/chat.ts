@@ -94,14 +94,14 @@ async function checkThread(mill: Millrace, agent: string, threadId: string): Pro
     const some = known.slice(0, maxNamed).join(', ');
     throw new RunError('validation', `there is no agent ${agent}; known are ${some}`);
   }
-  const owner = await ownerOf(mill, threadId);
+  const owner = (await unlessMissing(mill.threads.get(threadId)))?.agentId;
   if (owner === undefined || owner === agent) return;
   throw new RunError('validation', `thread ${threadId} belongs to agent ${owner}, not to ${agent}`);
 }
 
-async function ownerOf(mill: Millrace, threadId: string): Promise<string | undefined> {
+async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
-    return (await mill.threads.get(threadId)).agentId;
+    return await reading;
   } catch (error) {
     if (error instanceof RunError && error.code === 'not_found') return undefined;
     throw error;
@@ -124,15 +124,11 @@ function requestOf(
 async function lastMessages(mill: Millrace, thread: string, count: number): Promise<readonly ThreadItem[]> {
   const found: ThreadItem[] = [];
   let before: number | undefined;
-  try {
-    do {
-      const range = defined({ order: 'desc', limit: maxMessages, before });
-      const page = await mill.threads.messages(thread, range);
-      found.push(...page.messages.filter(({ kind }) => kind === 'message'));
-      before = page.next;
-    } while (before !== undefined && found.length < count);
-  } catch (error) {
-    if (!(error instanceof RunError && error.code === 'not_found')) throw error;
-  }
+  do {
+    const range = defined({ order: 'desc', limit: maxMessages, before });
+    const page = await unlessMissing(mill.threads.messages(thread, range));
+    found.push(...(page?.messages ?? []).filter(({ kind }) => kind === 'message'));
+    before = page?.next;
+  } while (before !== undefined && found.length < count);
   return found.slice(0, count).toReversed();
 }

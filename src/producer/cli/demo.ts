@@ -13,7 +13,7 @@ import { startStack, type Stack } from './stack/stack.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import { connect, whenReady, mastersOf } from '../../shared/state/connect.ts';
-import { runBatch, type BatchProgress, type BatchSummary } from '../batch/run-batch.ts';
+import { runBatch, type BatchProgress } from '../batch/run-batch.ts';
 import { batchResult } from '../batch/batch-output.ts';
 import { batchLine, LiveLine } from './show/live-line.ts';
 
@@ -86,11 +86,7 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   if (streamed !== exitCodes.ok) return streamed;
 
   say(`\n${bold(cli.stdout, 'A batch of 60 runs; half-way one worker is killed without warning')}`);
-  const { summary, runIds, elapsedMs } = await runSample(cli, mill, {
-    ...scene,
-    out: join(scene.scratch, 'answers.jsonl'),
-    stack,
-  });
+  const { summary, runIds, elapsedMs } = await runSample(cli, mill, scene, stack);
   if (summary.end === 'interrupted') return exitCodes.interrupted;
   const result = await sumUp(mill, runIds, elapsedMs);
   say(result.text);
@@ -190,20 +186,9 @@ async function cleanPrefix(url: string | undefined, prefix: string): Promise<voi
   }
 }
 
-interface SampleOptions {
-  readonly sample: string;
-  readonly out: string;
-  readonly stack: Stack;
-}
-
-interface SampleResult {
-  readonly summary: BatchSummary;
-  readonly runIds: readonly string[];
-  readonly elapsedMs: number;
-}
-
 /** Runs the sample batch, and half-way kills the last worker with SIGKILL while it has runs. */
-async function runSample(cli: Cli, mill: Millrace, { sample, out, stack }: SampleOptions): Promise<SampleResult> {
+async function runSample(cli: Cli, mill: Millrace, { sample, scratch }: Scene, stack: Stack) {
+  const out = join(scratch, 'answers.jsonl');
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stdout);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
@@ -57,7 +58,7 @@ async function dev(cli: Cli): Promise<ExitCode> {
   writeDevState(cli.cwd, { redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid });
   try {
     say(await greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, script));
-    await interruption(cli.interrupted);
+    if (!cli.interrupted.aborted) await once(cli.interrupted, 'abort');
     say(dim(stdout, 'Stopping; Ctrl-C again to stop at once.'));
   } finally {
     removeDevState(cli.cwd);
@@ -107,12 +108,6 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
 /** How this program is called from here. A checkout is on no path. */
 function callOf({ cwd, root }: Cli): string {
   return relative(cwd, root) === '' ? 'node bin/millrace.mjs' : 'millrace';
-}
-
-async function interruption(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (!signal.aborted) await promise;
 }
 
 /** A line of a process's JSON log as a person reads it; a line that is not JSON as it is. */

@@ -53,7 +53,9 @@ async function obey(line: string, conversation: ChatSession): Promise<'quit' | u
   try {
     const command = commandOf(line);
     if (!isEager) await talk.until(isTime(command, talk), interrupts.reading);
-    return interrupts.reading.aborted ? undefined : await act(command, conversation);
+    if (command.kind === 'quit') return interrupts.reading.aborted ? undefined : 'quit';
+    if (!interrupts.reading.aborted) await act(command, conversation);
+    return undefined;
   } catch (error) {
     if (interrupts.ending.aborted) return undefined;
     const { code, message } = asRunError(error);
@@ -72,34 +74,25 @@ function isTime({ kind }: Command, talk: Talk): () => boolean {
   return isIdle;
 }
 
-async function act(command: Command, { talk, note }: ChatSession): Promise<'quit' | undefined> {
+async function act(command: Exclude<Command, { kind: 'quit' }>, { talk, note }: ChatSession): Promise<void> {
   switch (command.kind) {
     case 'nothing':
       return undefined;
     case 'send':
-      await talk.send(command.text);
-      return undefined;
+      return await talk.send(command.text);
     case 'approve':
-      await talk.decide((run) => approval(run, {}));
-      return undefined;
+      return await talk.decide((run) => approval(run, {}));
     case 'deny':
-      await talk.decide((run) => denial(run, command.reason === '' ? {} : { reason: command.reason }));
-      return undefined;
+      return await talk.decide((run) => denial(run, command.reason === '' ? {} : { reason: command.reason }));
     case 'cancel':
-      await talk.cancel();
-      return undefined;
+      return await talk.cancel();
     case 'title':
-      await talk.name(command.text);
-      return undefined;
+      return await talk.name(command.text);
     case 'new':
       if (talk.current !== undefined) throw new RunError('concurrent_run', 'an answer is under way: /cancel it first');
-      note(`Thread ${talk.begin()}.`);
-      return undefined;
+      return note(`Thread ${talk.begin()}.`);
     case 'help':
-      helpLines.forEach((text) => note(text));
-      return undefined;
-    case 'quit':
-      return 'quit';
+      return helpLines.forEach((text) => note(text));
     default:
       return assertNever(command);
   }

@@ -3,7 +3,8 @@ import { RunError } from '../../../shared/base/errors.ts';
 /** What a typed line asks for. */
 export type Command =
   | { readonly kind: 'send'; readonly text: string }
-  | { readonly kind: 'approve' | 'cancel' | 'new' | 'quit' | 'help' | 'nothing' }
+  | { readonly kind: 'approve' | 'cancel' | 'new' | 'help' | 'nothing' }
+  | { readonly kind: 'quit' }
   | { readonly kind: 'deny'; readonly reason: string }
   | { readonly kind: 'title'; readonly text: string };
 

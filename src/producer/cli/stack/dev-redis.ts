@@ -55,22 +55,8 @@ export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis>
     );
   }
   mkdirSync(options.dir, { recursive: true });
-  const args = [
-    '--port',
-    String(options.port),
-    '--bind',
-    '127.0.0.1',
-    '--dir',
-    options.dir,
-    '--appendonly',
-    'yes',
-    '--save',
-    '',
-    '--maxmemory-policy',
-    'noeviction',
-    '--daemonize',
-    'no',
-  ];
+  const fixed = '--bind 127.0.0.1 --appendonly yes --maxmemory-policy noeviction --daemonize no'.split(' ');
+  const args = ['--port', String(options.port), '--dir', options.dir, '--save', '', ...fixed];
   const child = spawn(server.bin, [...args, ...(options.extraArgs ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: options.env['PATH'], ...(server.libraryPath && { LD_LIBRARY_PATH: server.libraryPath }) },
