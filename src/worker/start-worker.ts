@@ -73,15 +73,8 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   const log = options.log ? scrubbedLog(options.log, redactor) : ownLog(config, env, redactor);
   // Inside a caller's process there is no entry file to run again, so quarantine needs a worker of its own.
   const onUnservedQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
-  const { onAuthError, embedder } = options;
-  const toolkit = createToolkit({
-    config,
-    secrets,
-    redactor,
-    log,
-    clock: systemClock,
-    capabilities: options.capabilities,
-  });
+  const { onAuthError, embedder, capabilities } = options;
+  const toolkit = createToolkit({ config, secrets, redactor, log, clock: systemClock, capabilities });
   const { agents, tasks, ...beside } =
     typeof options.agents === 'string'
       ? await folder(options.agents, toolkit.offer)

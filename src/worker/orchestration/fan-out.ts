@@ -41,20 +41,15 @@ export async function runFanOut<T = string>(
   return await fanOut(planOf(options), { signal, emit, mergeGuard, clock });
 }
 
+type FanOutHost = Required<Omit<FanOutDeps, 'mergeGuard'>> & { readonly mergeGuard: MergeGuard | undefined };
+
 /** The same by a plan. Throws as it does, apart from `invalid_config`. */
-export async function fanOut<T>(
-  plan: FanOutPlan<T>,
-  {
-    signal,
-    emit,
-    mergeGuard,
-    clock,
-  }: Required<Omit<FanOutDeps, 'mergeGuard'>> & { mergeGuard: MergeGuard | undefined },
-): Promise<FanOutResult<T>> {
+export async function fanOut<T>(plan: FanOutPlan<T>, host: FanOutHost): Promise<FanOutResult<T>> {
+  const { signal, emit, clock } = host;
   const ids = plan.children.map(({ id }) => id);
   emit({ type: 'agent.fanout.spawned', children: ids });
   const { children, first } = await runChildren(plan, clock, signal);
-  const { output, weights } = await merge(plan.strategy, children, first, { clock, signal, mergeGuard });
+  const { output, weights } = await merge(plan.strategy, children, first, host);
   emit({
     type: 'agent.fanout.merged',
     strategy: plan.strategy.kind,
@@ -89,17 +84,6 @@ async function runChildren<T>(
   return { children: results, first };
 }
 
-interface Merged<T> {
-  readonly output: T | string;
-  readonly weights?: readonly number[];
-}
-
-interface MergeDeps {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly mergeGuard?: MergeGuard | undefined;
-}
-
 const nothing = { output: '' };
 
 /**
@@ -110,20 +94,21 @@ async function merge<T>(
   strategy: FanOutPlan<T>['strategy'],
   children: readonly FanOutResultChild[],
   first: FanOutResultChild | undefined,
-  deps: MergeDeps,
-): Promise<Merged<T>> {
-  if (deps.signal.aborted) return nothing;
+  host: FanOutHost,
+): Promise<{ readonly output: T | string; readonly weights?: readonly number[] }> {
+  const { clock, signal: stop, mergeGuard } = host;
+  if (stop.aborted) return nothing;
   switch (strategy.kind) {
     case 'concat':
       return { output: concat(strategy, children) };
     case 'first-success':
       return { output: first?.output ?? '' };
     case 'judge-merge': {
-      const judged = await foreignAnswer((signal) => strategy.judge(children, signal), deps.clock, deps.signal);
-      return judged ? { output: judged.value, ...guarded(judged.value, children, deps.mergeGuard) } : nothing;
+      const judged = await foreignAnswer((signal) => strategy.judge(children, signal), clock, stop);
+      return judged ? { output: judged.value, ...guarded(judged.value, children, mergeGuard) } : nothing;
     }
     case 'custom': {
-      const merged = await foreignAnswer((signal) => strategy.merge(children, signal), deps.clock, deps.signal);
+      const merged = await foreignAnswer((signal) => strategy.merge(children, signal), clock, stop);
       return merged ? { output: merged.value } : nothing;
     }
     default:

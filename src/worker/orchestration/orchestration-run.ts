@@ -334,16 +334,8 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     const at = new Date(nowMs).toISOString();
     const emitted = this.#emitted;
     const workedMs = this.#run.workedMs();
-    const entry = {
-      v: 1,
-      t: 'orchestration_step',
-      key,
-      value,
-      at,
-      workedMs,
-      emitted,
-      ...(spent && { spent: spendingOf(spent) }),
-    } as const;
+    const paid = spent && { spent: spendingOf(spent) };
+    const entry = { v: 1, t: 'orchestration_step', key, value, at, workedMs, emitted, ...paid } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
     this.#nowMs = nowMs;

@@ -96,11 +96,8 @@ export async function startPlannedChildren(
 }
 
 /** The children of a run that have not ended, each with the tool that asked for it. */
-export function openChildren({
-  calls,
-  orchestration,
-  childEnds,
-}: TurnState): { readonly id: string; readonly toolName?: string }[] {
+export function openChildren(state: TurnState): { readonly id: string; readonly toolName?: string }[] {
+  const { calls, orchestration, childEnds } = state;
   const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
     child && !child.end && status !== 'tool_result' ? [{ id: child.id, toolName }] : [],
   );

@@ -77,12 +77,6 @@ export function agentOfNode(
 }
 
 /** What templates refer to as `inputs.*` and `run.outputs.*`. */
-export function dataOf({
-  inputs = {},
-  outputs = {},
-}: {
-  readonly inputs?: unknown;
-  readonly outputs?: unknown;
-}): TemplateData {
+export function dataOf({ inputs = {}, outputs = {} }: { inputs?: unknown; outputs?: unknown }): TemplateData {
   return { inputs, run: { outputs } };
 }

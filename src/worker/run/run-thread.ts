@@ -114,32 +114,11 @@ export async function recordTurn(
   const messages = [...state.earlier, ...state.own, ...resultsSoFar(state)];
   const added = { messages, handoffs: state.handoffs, steered: new Set(state.steered.values()) };
   const turn = withoutLogged(entriesOfTurn({ runId, at, began: thread.began }, added, 'closed'), thread.logged);
-  const last: ThreadEntry[] =
-    closing === undefined
-      ? []
-      : [
-          {
-            v: 1,
-            t: 'message',
-            runId,
-            at,
-            ...(emptyResponse ? { emptyResponse: true as const } : byRuntime),
-            message: { role: 'assistant', parts: [{ type: 'text', text: closing }] },
-          },
-        ];
+  const mark = emptyResponse ? { emptyResponse: true as const } : { byRuntime: true as const };
+  const message = { role: 'assistant' as const, parts: [{ type: 'text' as const, text: closing ?? '' }] };
+  const last: ThreadEntry[] = closing === undefined ? [] : [{ v: 1, t: 'message', runId, at, ...mark, message }];
   const { costMicrocents, step: steps, usage } = state;
-  const result: ThreadEntry = {
-    v: 1,
-    t: 'result',
-    runId,
-    at,
-    status,
-    costMicrocents,
-    durationMs,
-    steps,
-    usage,
-    error,
-  };
+  const result: ThreadEntry = { v: 1, t: 'result', runId, at, status, costMicrocents, durationMs, steps, usage, error };
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
   const summary = thread.logged > 0 ? undefined : summaryOf(thread, state, turn.length);
   const summaries: ThreadEntry[] = summary ? [{ v: 1, t: 'summary', runId, at, ...summary }] : [];
@@ -157,8 +136,6 @@ function summaryOf(
   const upTo = lastReplaced({ began, numbers, spoken: addedCount }, keptAfter(replaced, initial, own));
   return upTo === undefined ? undefined : { text, upTo, sensitivity };
 }
-
-const byRuntime = { byRuntime: true } as const;
 
 export interface TurnRecord {
   readonly status: Extract<RunStatus, 'completed' | 'degraded' | 'blocked' | 'failed' | 'cancelled'>;

@@ -88,15 +88,8 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? '' };
     run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
   }
-  run.writer.emit({
-    type: 'run.completed',
-    status,
-    result,
-    usage,
-    costMicrocents,
-    durationMs: durationMs(run.record, deps.ports.clock),
-    steps,
-  });
+  const ms = durationMs(run.record, deps.ports.clock);
+  run.writer.emit({ type: 'run.completed', status, result, usage, costMicrocents, durationMs: ms, steps });
   await close(run, { status, state: ending.state, ...closingOf(ending) }, { result }, deps);
   return { kind: 'ended', status };
 }
@@ -118,14 +111,9 @@ async function fail(
   run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
   if (workOf(run.record.request).kind === 'node') run.writer.emit({ type: 'node.failed', error: info });
-  run.writer.emit({
-    type: 'run.failed',
-    error: info,
-    usage,
-    costMicrocents,
-    durationMs: durationMs(run.record, deps.ports.clock),
-    partial: partialText === '' ? undefined : partialText,
-  });
+  const ms = durationMs(run.record, deps.ports.clock);
+  const partial = partialText === '' ? undefined : partialText;
+  run.writer.emit({ type: 'run.failed', error: info, usage, costMicrocents, durationMs: ms, partial });
   const closing = `(error: ${info.message})`;
   await close(run, { status: 'failed', state: ending.state, closing }, { error: info }, deps);
   return { kind: 'ended', status: 'failed', error };
@@ -193,20 +181,12 @@ function stillAsked({ record }: OpenRun, calls: readonly StepCall[]): SuspendedW
 async function denyAll(run: OpenRun, state: TurnState, calls: readonly StepCall[]): Promise<TurnState> {
   if (calls.length === 0) return state;
   const reason = 'the run was cancelled';
+  const errorKind = 'approval_denied' as const;
   for (const { id: toolCallId, name: toolName } of calls)
     run.writer.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason });
   const entries = calls.map(({ index, id: toolCallId, name: toolName }): JournalEntryOf<'tool_result'> => {
-    const { content } = errorResult({ kind: 'approval_denied', message: `it was not approved: ${reason}` }, toolName);
-    return {
-      v: 1,
-      t: 'tool_result',
-      step: state.step,
-      index,
-      toolCallId,
-      toolName,
-      content,
-      errorKind: 'approval_denied',
-    };
+    const { content } = errorResult({ kind: errorKind, message: `it was not approved: ${reason}` }, toolName);
+    return { v: 1, t: 'tool_result', step: state.step, index, toolCallId, toolName, content, errorKind };
   });
   const growing = continueFrom(state);
   for (const entry of entries) growing.add(entry);

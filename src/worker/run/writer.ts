@@ -228,8 +228,7 @@ export class RunWriter {
 
   #accept(reply: CommitReply, events: readonly OutgoingEvent[]): void {
     if (reply.kind === 'fenced') {
-      this.#closed = true;
-      this.#pending = [];
+      this.close();
       this.#options.onFenced();
       return;
     }

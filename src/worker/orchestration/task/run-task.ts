@@ -99,12 +99,8 @@ export function resumeAgentTaskStream<State, Action, Result>(
 
 async function begin(adapter: AnyAdapter, { host, signal, ledger, ...given }: AgentTaskOptions): Promise<TaskOutcome> {
   checkAdapter(adapter);
-  const run = new RunningTask({
-    settings: settingsOf(given),
-    adapter,
-    host: hostOf({ host, signal }),
-    ...(ledger?.id !== undefined && { ledgerId: ledger.id }),
-  });
+  const settings = settingsOf(given);
+  const run = new RunningTask({ settings, adapter, host: hostOf(host, signal), ledgerId: ledger?.id });
   const { id, intent } = run.settings.task;
   await run.emit({ type: 'task.start', taskId: id, ...(intent && { intent }) });
   return await conclude(run, ledger?.rows, async () => (await notReady(run)) ?? (await beginTask(run)));
@@ -118,7 +114,7 @@ async function goOn(
 ): Promise<TaskOutcome> {
   if (typeof answer !== 'string' || answer.trim() === '' || Buffer.byteLength(answer) > maxAnswerBytes)
     throw new RunError('validation', `the answer must be a text that is not blank, of at most ${maxAnswerBytes} bytes`);
-  const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf({ host, signal }), goOn: saved });
+  const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf(host, signal), goOn: saved });
   await run.emit({ type: 'task.start', taskId: run.taskId, resumed: true });
   return await conclude(run, ledger?.rows, () => answerTask(run, saved.question, answer));
 }
@@ -175,13 +171,7 @@ function settingsOf(given: TaskSettingsInput): TaskSettings {
   throw new RunError('validation', `the task is not valid:\n  ${problems.join('\n  ')}`, { details: problems });
 }
 
-function hostOf({
-  host,
-  signal,
-}: {
-  readonly host?: Partial<TaskHost> | undefined;
-  readonly signal?: AbortSignal | undefined;
-}): TaskHost {
+function hostOf(host: TaskPlace['host'], signal: TaskPlace['signal']): TaskHost {
   const local = localHost(host);
   return signal ? { ...local, signal } : local;
 }

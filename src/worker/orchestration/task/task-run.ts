@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import { deepFreeze, type Json } from '../../../shared/base/json-value.ts';
@@ -45,12 +46,8 @@ export class RunningTask {
     this.#history = new TaskHistory(deepFreeze(goOn?.steps ?? []));
     this.#events = goOn?.events ?? 0;
     const { id } = settings.task;
-    this.ledger = new RunLedger({
-      id: ledgerId ?? id,
-      taskId: id,
-      now: () => this.#nowMs,
-      ...(goOn && { goOn: goOn.row }),
-    });
+    const now = () => this.#nowMs;
+    this.ledger = new RunLedger(defined({ id: ledgerId ?? id, taskId: id, now, goOn: goOn?.row }));
     if (!goOn) return;
     this.state = deepFreeze(goOn.state);
     this.evals = deepFreeze(goOn.evals);
@@ -160,7 +157,7 @@ export interface RunningTaskOptions {
   readonly adapter: AnyAdapter;
   readonly host: TaskHost;
   /** Default: the id of the task. */
-  readonly ledgerId?: string;
+  readonly ledgerId?: string | undefined;
   /** A task that waited for an answer. */
   readonly goOn?: TaskState;
 }
