@@ -19,15 +19,12 @@ const options = [
 ];
 type Options = ValuesOf<typeof options>;
 
-export const addApprovals = command(
-  'approvals',
-  {
-    description: 'List what runs wait for people to decide, newest first.',
-    options,
-    help: examples('millrace approvals', 'millrace approvals --agent support --watch'),
-  },
-  approvals,
-);
+export const addApprovals = command('approvals', {
+  description: 'List what runs wait for people to decide, newest first.',
+  options,
+  help: examples('millrace approvals', 'millrace approvals --agent support --watch'),
+  work: approvals,
+});
 
 async function approvals(cli: Cli, asked: Options): Promise<ExitCode> {
   await using mill = openClient(cli);

@@ -29,20 +29,17 @@ const options = [
 ];
 type Options = ValuesOf<typeof options>;
 
-export const addBatch = command(
-  'batch <file>',
-  {
-    description: 'Run every line of a JSONL file; results are appended to another as they come.',
-    options,
-    help:
-      examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
-      '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
-      '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
-      '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
-      '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
-  },
-  batch,
-);
+export const addBatch = command('batch <file>', {
+  description: 'Run every line of a JSONL file; results are appended to another as they come.',
+  options,
+  help:
+    examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
+    '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
+    '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
+    '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
+    '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
+  work: batch,
+});
 
 async function batch(cli: Cli, file: string, asked: Options): Promise<ExitCode> {
   const { output, window, maxFailures } = asked;

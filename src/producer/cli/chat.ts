@@ -28,22 +28,19 @@ const options = [
 ];
 type Options = ValuesOf<typeof options>;
 
-export const addChat = command(
-  'chat <agent>',
-  {
-    description: 'Talk to an agent, line by line, on one thread.',
-    options,
-    help:
-      examples(
-        'millrace chat support',
-        'millrace chat support --thread customer-42 --last 10',
-        String.raw`printf 'Where is order 7?\nAnd order 8?\n' | millrace chat support --max-cost 0.05`,
-      ) +
-      '\n\n/help in the chat lists its commands. Ctrl-C stops the answer under way, twice it leaves.' +
-      '\nFrom a pipe each line waits for the answer before it, unless --busy is given; it ends after the last answer.',
-  },
-  chat,
-);
+export const addChat = command('chat <agent>', {
+  description: 'Talk to an agent, line by line, on one thread.',
+  options,
+  help:
+    examples(
+      'millrace chat support',
+      'millrace chat support --thread customer-42 --last 10',
+      String.raw`printf 'Where is order 7?\nAnd order 8?\n' | millrace chat support --max-cost 0.05`,
+    ) +
+    '\n\n/help in the chat lists its commands. Ctrl-C stops the answer under way, twice it leaves.' +
+    '\nFrom a pipe each line waits for the answer before it, unless --busy is given; it ends after the last answer.',
+  work: chat,
+});
 
 async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> {
   let watch: RedisWatch | undefined;

@@ -7,19 +7,16 @@ import { asJson, command, text, value } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { count, dim, table } from './show/paint.ts';
 
-export const addCosts = command(
-  'costs',
-  {
-    description: 'Show what model calls cost, by day (UTC), agent and model.',
-    options: [
-      text('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)'),
-      text('--to <day>', 'last day, included (default: today)'),
-      value('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups),
-      asJson,
-    ],
-    help: examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'),
-  },
-  async (cli, { from, to, by, json }) => {
+export const addCosts = command('costs', {
+  description: 'Show what model calls cost, by day (UTC), agent and model.',
+  options: [
+    text('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)'),
+    text('--to <day>', 'last day, included (default: today)'),
+    value('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups),
+    asJson,
+  ],
+  help: examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'),
+  work: async (cli, { from, to, by, json }) => {
     await using mill = openClient(cli);
     const report = await mill.costs(defined({ from, to, by }));
     if (json) return printJson(cli, report);
@@ -27,7 +24,7 @@ export const addCosts = command(
     for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
     return exitCodes.ok;
   },
-);
+});
 
 function textOf({ from, to, by, rows, totals }: CostReport, tenant: string): string {
   const named = by.map((group) => group.toUpperCase());

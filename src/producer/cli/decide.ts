@@ -29,34 +29,27 @@ const approveOptions = [
 type DecideFlags = ValuesOf<typeof denyOptions>;
 type ApproveFlags = ValuesOf<typeof approveOptions>;
 
-export const addApprove = command(
-  'approve <run> [calls...]',
-  {
-    description:
-      'Grant the calls that a run waits for, answer its question, or let it go over its budget for one step.',
-    options: approveOptions,
-    help: `\nWithout calls everything that the run waits for is granted. \`millrace approvals\` lists what waits.\n${examples(
-      `millrace approve ${run}`,
-      `millrace approve ${run} call_1 --args '{"amount":50}'`,
-      `millrace approve ${run} call_2 --answer "the blue one"`,
-      `millrace approve ${run} --top-up 5`,
-    )}`,
-  },
-  approve,
-);
+export const addApprove = command('approve <run> [calls...]', {
+  description: 'Grant the calls that a run waits for, answer its question, or let it go over its budget for one step.',
+  options: approveOptions,
+  help: `\nWithout calls everything that the run waits for is granted. \`millrace approvals\` lists what waits.\n${examples(
+    `millrace approve ${run}`,
+    `millrace approve ${run} call_1 --args '{"amount":50}'`,
+    `millrace approve ${run} call_2 --answer "the blue one"`,
+    `millrace approve ${run} --top-up 5`,
+  )}`,
+  work: approve,
+});
 
-export const addDeny = command(
-  'deny <run> [calls...]',
-  {
-    description: 'Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.',
-    options: denyOptions,
-    help: `\nWithout calls everything that the run waits for is denied.\n${examples(
-      `millrace deny ${run} --reason "not this customer"`,
-      `millrace deny ${run} call_1`,
-    )}`,
-  },
-  deny,
-);
+export const addDeny = command('deny <run> [calls...]', {
+  description: 'Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.',
+  options: denyOptions,
+  help: `\nWithout calls everything that the run waits for is denied.\n${examples(
+    `millrace deny ${run} --reason "not this customer"`,
+    `millrace deny ${run} call_1`,
+  )}`,
+  work: deny,
+});
 
 async function approve(cli: Cli, runId: string, calls: readonly string[], flags: ApproveFlags): Promise<ExitCode> {
   refuseContradictions(calls, flags);

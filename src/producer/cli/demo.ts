@@ -32,16 +32,12 @@ const graceMs = Number(demoSettings.SHUTDOWN_GRACE_MS);
 /** Log lines that are shown when something fails. */
 const keptLogLines = 60;
 
-export const addDemo = command(
-  'demo',
-  {
-    description: 'Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.',
-    help:
-      examples('millrace demo') +
-      '\n\nRuns beside a development stack without touching it, and needs no model provider.',
-  },
-  demo,
-);
+export const addDemo = command('demo', {
+  description: 'Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.',
+  help:
+    examples('millrace demo') + '\n\nRuns beside a development stack without touching it, and needs no model provider.',
+  work: demo,
+});
 
 async function demo(cli: Cli): Promise<ExitCode> {
   const agents = join(cli.root, 'agents');

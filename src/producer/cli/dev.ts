@@ -18,16 +18,13 @@ const maxFact = 160;
 /** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
 const devGraceMs = 5_000;
 
-export const addDev = command(
-  'dev',
-  {
-    description: 'Run everything on this machine: Redis if there is none, a producer with its console, one worker.',
-    help:
-      examples('millrace dev', 'PORT=3000 OPENAI_API_KEY=… millrace dev') +
-      '\n\nData is kept in .millrace/ of the working directory.',
-  },
-  dev,
-);
+export const addDev = command('dev', {
+  description: 'Run everything on this machine: Redis if there is none, a producer with its console, one worker.',
+  help:
+    examples('millrace dev', 'PORT=3000 OPENAI_API_KEY=… millrace dev') +
+    '\n\nData is kept in .millrace/ of the working directory.',
+  work: dev,
+});
 
 async function dev(cli: Cli): Promise<ExitCode> {
   const config = parseConfig(cli.env);

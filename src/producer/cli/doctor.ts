@@ -7,16 +7,13 @@ import { clientFor, configOf } from './options/open-client.ts';
 import { checkDiagnosis, fail, ok, warn, type Check } from './doctor/checks.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
-export const addDoctor = command(
-  'doctor',
-  {
-    description: 'Examine Redis, queues, workers, runs and the model provider, and say what to do.',
-    options: [asJson],
-    help:
-      examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
-      '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
-  },
-  async (cli, { json }) => {
+export const addDoctor = command('doctor', {
+  description: 'Examine Redis, queues, workers, runs and the model provider, and say what to do.',
+  options: [asJson],
+  help:
+    examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
+    '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
+  work: async (cli, { json }) => {
     const config = configOf(cli);
     const provider = checkProvider(config, cli.interrupted);
     const diagnosis = await diagnosisOf(config);
@@ -29,7 +26,7 @@ export const addDoctor = command(
     if (!isReached) return exitCodes.unreachable;
     return checks.some(({ level }) => level === 'fail') ? exitCodes.failed : exitCodes.ok;
   },
-);
+});
 
 async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
   await using mill = clientFor(config);

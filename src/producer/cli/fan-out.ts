@@ -13,24 +13,21 @@ const strategyOptions = [
   text('--separator <text>', 'put this between the answers (default: a rule)'),
 ];
 
-export const addFanOut = command(
-  'fan-out <agents...>',
-  {
-    description: 'Ask several agents at the same time, and make one answer of theirs.',
-    options: [
-      text('--input <text>', 'what each is asked; `-` reads it from stdin'),
-      ...strategyOptions,
-      value('--at-once <n>', 'ask so many at the same time (default: 4)', wholeNumber(1, 64)),
-      value('--child-timeout <seconds>', 'stop each of them after so long', positiveNumber),
-      ...startOptions,
-    ],
-    help: examples(
-      'millrace fan-out billing shipping --input "What went wrong with order 7?"',
-      'millrace fan-out fast careful --first --input "Is 7 prime?"',
-      'cat question.txt | millrace fan-out ann ben cleo --judge chair --max-cost 0.10',
-    ),
-  },
-  async (cli, agents, options) => {
+export const addFanOut = command('fan-out <agents...>', {
+  description: 'Ask several agents at the same time, and make one answer of theirs.',
+  options: [
+    text('--input <text>', 'what each is asked; `-` reads it from stdin'),
+    ...strategyOptions,
+    value('--at-once <n>', 'ask so many at the same time (default: 4)', wholeNumber(1, 64)),
+    value('--child-timeout <seconds>', 'stop each of them after so long', positiveNumber),
+    ...startOptions,
+  ],
+  help: examples(
+    'millrace fan-out billing shipping --input "What went wrong with order 7?"',
+    'millrace fan-out fast careful --first --input "Is 7 prime?"',
+    'cat question.txt | millrace fan-out ann ben cleo --judge chair --max-cost 0.10',
+  ),
+  work: async (cli, agents, options) => {
     const mergeStrategy = strategyOf(options);
     const input = await inputFrom(cli, options.input, 'give it with --input, or `--input -` to read it from stdin');
     await using mill = openClient(cli);
@@ -48,7 +45,7 @@ export const addFanOut = command(
     );
     return await followOrDetach(cli, mill, run, options);
   },
-);
+});
 
 function strategyOf({ first, judge, merge, separator }: ValuesOf<typeof strategyOptions>): FanOutRun['mergeStrategy'] {
   const asked = Object.entries({ first, judge, merge, separator }).filter(([, value]) => value !== undefined);

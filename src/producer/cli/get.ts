@@ -8,17 +8,14 @@ import { asJson, command } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
-export const addGet = command(
-  'get <run>',
-  {
-    description: 'Show the state of a run, its result, its usage and its cost.',
-    options: [asJson],
-    help: examples(
-      'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
-      'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
-    ),
-  },
-  async (cli, runId, { json }) => {
+export const addGet = command('get <run>', {
+  description: 'Show the state of a run, its result, its usage and its cost.',
+  options: [asJson],
+  help: examples(
+    'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
+    'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
+  ),
+  work: async (cli, runId, { json }) => {
     await using mill = openClient(cli);
     const view = await mill.get(runId);
     const threadId = view.status === 'queued' ? view.thread : undefined;
@@ -27,7 +24,7 @@ export const addGet = command(
     cli.stdout.write(textOf(view, thread));
     return exitCodes.ok;
   },
-);
+});
 
 function textOf(view: RunView, thread: ThreadView | undefined): string {
   const rows: Fact[] = [

@@ -5,14 +5,11 @@ import { openClient } from './options/open-client.ts';
 import { command, text } from './options/command.ts';
 import { examples, exitCodes } from './cli.ts';
 
-export const addMedia = command(
-  'media <handle>',
-  {
-    description: 'Fetch a file that a run generated; `millrace get` shows its handle.',
-    options: [text('-o, --output <file>', 'where it goes (default: standard output)')],
-    help: examples(`millrace media media://sha256-${'0'.repeat(8)}… -o picture.png`),
-  },
-  async (cli, handle, { output }) => {
+export const addMedia = command('media <handle>', {
+  description: 'Fetch a file that a run generated; `millrace get` shows its handle.',
+  options: [text('-o, --output <file>', 'where it goes (default: standard output)')],
+  help: examples(`millrace media media://sha256-${'0'.repeat(8)}… -o picture.png`),
+  work: async (cli, handle, { output }) => {
     await using mill = openClient(cli);
     if (output === undefined && cli.stdout.isTTY)
       throw new RunError('validation', 'these are no characters for a terminal: name a file with -o, or pipe it on');
@@ -29,4 +26,4 @@ export const addMedia = command(
     cli.stderr.write(`${output}: ${mediaType}, ${bytes.length} bytes\n`);
     return exitCodes.ok;
   },
-);
+});

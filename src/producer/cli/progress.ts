@@ -8,22 +8,19 @@ import { wholeNumber } from './options/arguments.ts';
 
 const maxPage = 100;
 
-export const addProgress = command(
-  'progress <run>',
-  {
-    description: 'Show the notes that agents left in a run, also after its end.',
-    options: [
-      text('--role <role>', 'only notes of this role'),
-      value('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000)),
-      valueOr('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage),
-      asJson,
-    ],
-    help: examples(
-      'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
-      'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
-    ),
-  },
-  async (cli, run, { role, since, limit, json }) => {
+export const addProgress = command('progress <run>', {
+  description: 'Show the notes that agents left in a run, also after its end.',
+  options: [
+    text('--role <role>', 'only notes of this role'),
+    value('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000)),
+    valueOr('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage),
+    asJson,
+  ],
+  help: examples(
+    'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
+    'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
+  ),
+  work: async (cli, run, { role, since, limit, json }) => {
     await using mill = openClient(cli);
     const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
     if (json) printJson(cli, notes);
@@ -31,7 +28,7 @@ export const addProgress = command(
     if (notes.length === 0) cli.stderr.write('There are no such notes.\n');
     return exitCodes.ok;
   },
-);
+});
 
 function shown(cli: Cli, { role, seq, at, tags, text }: ProgressEntry): string {
   const heading = [`${role} ${seq}`, dateTime(at), oneLine(tags.join(', '), 100)];

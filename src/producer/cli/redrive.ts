@@ -16,18 +16,15 @@ interface Refusal {
   readonly message: string;
 }
 
-export const addRedrive = command(
-  'redrive [runs...]',
-  {
-    description: 'Queue failed runs again; they continue from their journal.',
-    options: [
-      flag('--all-failed', 'every failed run'),
-      deadlineOption('from now until the runs have to have ended; for those past theirs'),
-      asJson,
-    ],
-    help: examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'),
-  },
-  async (cli, runIds, options) => {
+export const addRedrive = command('redrive [runs...]', {
+  description: 'Queue failed runs again; they continue from their journal.',
+  options: [
+    flag('--all-failed', 'every failed run'),
+    deadlineOption('from now until the runs have to have ended; for those past theirs'),
+    asJson,
+  ],
+  help: examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'),
+  work: async (cli, runIds, options) => {
     if ((runIds.length === 0) !== (options.allFailed === true)) {
       throw new RunError('validation', 'name the runs, or give --all-failed');
     }
@@ -41,7 +38,7 @@ export const addRedrive = command(
     if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');
     return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
   },
-);
+});
 
 type Deadline = Pick<RedriveRequest, 'deadlineMs'>;
 

@@ -4,26 +4,23 @@ import { followOrDetach, inputFrom, requestFrom, startOptions } from './options/
 import { command, text, value } from './options/command.ts';
 import { dialectOption, wholeNumber } from './options/arguments.ts';
 
-export const addRun = command(
-  'run <agent> [input]',
-  {
-    description: 'Enqueue one run and stream it to the terminal.',
-    options: [
-      text('--thread <id>', 'label the run with a thread, to list its runs together'),
-      text('--model <name>', 'use this model instead of the agent’s own'),
-      text('--task <id>', 'have the run work on this task of the agents’ folder'),
-      value('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000)),
-      dialectOption(),
-      ...startOptions,
-    ],
-    help:
-      examples(
-        'millrace run support "Where is order 7?"',
-        'cat letter.txt | millrace run summarise - --max-cost 0.05',
-        'millrace run support "Where is order 7?" --json | jq .type',
-      ) + '\n\nCtrl-C stops following the run, which goes on; `millrace cancel RUN` stops it.',
-  },
-  async (cli, agent, given, options) => {
+export const addRun = command('run <agent> [input]', {
+  description: 'Enqueue one run and stream it to the terminal.',
+  options: [
+    text('--thread <id>', 'label the run with a thread, to list its runs together'),
+    text('--model <name>', 'use this model instead of the agent’s own'),
+    text('--task <id>', 'have the run work on this task of the agents’ folder'),
+    value('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000)),
+    dialectOption(),
+    ...startOptions,
+  ],
+  help:
+    examples(
+      'millrace run support "Where is order 7?"',
+      'cat letter.txt | millrace run summarise - --max-cost 0.05',
+      'millrace run support "Where is order 7?" --json | jq .type',
+    ) + '\n\nCtrl-C stops following the run, which goes on; `millrace cancel RUN` stops it.',
+  work: async (cli, agent, given, options) => {
     const { thread, model, task, maxSteps } = options;
     const input = await inputFrom(cli, given, 'give it as an argument, or `-` to read it from stdin');
     const overrides = model === undefined ? undefined : { model };
@@ -32,4 +29,4 @@ export const addRun = command(
     await using mill = openClient(cli);
     return await followOrDetach(cli, mill, await mill.enqueue(request, { signal: cli.interrupted }), options);
   },
-);
+});

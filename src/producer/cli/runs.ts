@@ -8,21 +8,18 @@ import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { waitsFor } from './show/pending.ts';
 
-export const addRuns = command(
-  'runs',
-  {
-    description: 'List runs, newest first.',
-    options: [
-      choice('--status <status>', 'only these', runStatus.options),
-      text('--agent <id>', 'only runs of this agent'),
-      text('--thread <id>', 'only runs of this thread'),
-      text('--parent <run>', 'only runs that work for this run'),
-      valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
-      asJson,
-    ],
-    help: examples('millrace runs --status failed --limit 50', 'millrace runs --agent support --json'),
-  },
-  async (cli, { status, agent, thread, parent, limit, json }) => {
+export const addRuns = command('runs', {
+  description: 'List runs, newest first.',
+  options: [
+    choice('--status <status>', 'only these', runStatus.options),
+    text('--agent <id>', 'only runs of this agent'),
+    text('--thread <id>', 'only runs of this thread'),
+    text('--parent <run>', 'only runs that work for this run'),
+    valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
+    asJson,
+  ],
+  help: examples('millrace runs --status failed --limit 50', 'millrace runs --agent support --json'),
+  work: async (cli, { status, agent, thread, parent, limit, json }) => {
     await using mill = openClient(cli);
     const { found, more } = await collect(cli, limit, async (range) => {
       const { runs: items, cursor } = await mill.list(defined({ ...range, status, agent, thread, parent }));
@@ -35,7 +32,7 @@ export const addRuns = command(
     else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
     return exitCodes.ok;
   },
-);
+});
 
 function rowOf(view: RunView): string[] {
   const note = view.error ? `${view.error.code}: ${oneLine(view.error.message, 60)}` : oneLine(waitsFor(view), 80);

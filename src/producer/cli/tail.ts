@@ -7,18 +7,15 @@ import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
 
-export const addTail = command(
-  'tail [run]',
-  {
-    description: 'Follow one run from its beginning, or everything that happens from now on.',
-    options: [
-      value('--after <n>', 'begin after this event number (with a run)', wholeNumber(0)),
-      dialectOption(),
-      flag('--json', 'print one event a line'),
-    ],
-    help: examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'),
-  },
-  async (cli, runId, { after, dialect, ...options }) => {
+export const addTail = command('tail [run]', {
+  description: 'Follow one run from its beginning, or everything that happens from now on.',
+  options: [
+    value('--after <n>', 'begin after this event number (with a run)', wholeNumber(0)),
+    dialectOption(),
+    flag('--json', 'print one event a line'),
+  ],
+  help: examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'),
+  work: async (cli, runId, { after, dialect, ...options }) => {
     if (runId === undefined && after !== undefined)
       throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
     if (runId === undefined && dialect !== undefined)
@@ -29,7 +26,7 @@ export const addTail = command(
     await tailAll(cli, mill, json);
     return exitCodes.interrupted;
   },
-);
+});
 
 /** Ends only by an interrupt. */
 async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: boolean): Promise<void> {

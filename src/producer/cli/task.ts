@@ -6,23 +6,20 @@ import { followOrDetach, inputFrom, requestFrom, startOptions } from './options/
 import { command, text, value } from './options/command.ts';
 import { wholeNumber } from './options/arguments.ts';
 
-export const addTask = command(
-  'task <adapter>',
-  {
-    description: 'Run a task over an adapter that workers have.',
-    options: [
-      text('--input <json>', 'what the task is about, as JSON; `-` reads it from stdin'),
-      text('--intent <text>', 'what is to be achieved, in words'),
-      text('--agent <id>', 'whose run it is (default: the name of the adapter)'),
-      value('--max-steps <n>', 'end the task after so many steps (default: 8)', wholeNumber(1, 1_000)),
-      ...startOptions,
-    ],
-    help: `${examples(
-      'millrace task tidy-up --max-steps 20',
-      `millrace task inbox --input '{"folder":"new"}' --max-cost 0.50`,
-    )}\n\nA task that asks waits for an answer: \`millrace approvals\` lists it.`,
-  },
-  async (cli, adapter, options) => {
+export const addTask = command('task <adapter>', {
+  description: 'Run a task over an adapter that workers have.',
+  options: [
+    text('--input <json>', 'what the task is about, as JSON; `-` reads it from stdin'),
+    text('--intent <text>', 'what is to be achieved, in words'),
+    text('--agent <id>', 'whose run it is (default: the name of the adapter)'),
+    value('--max-steps <n>', 'end the task after so many steps (default: 8)', wholeNumber(1, 1_000)),
+    ...startOptions,
+  ],
+  help: `${examples(
+    'millrace task tidy-up --max-steps 20',
+    `millrace task inbox --input '{"folder":"new"}' --max-cost 0.50`,
+  )}\n\nA task that asks waits for an answer: \`millrace approvals\` lists it.`,
+  work: async (cli, adapter, options) => {
     const { intent, agent, maxSteps } = options;
     const input = options.input === undefined ? undefined : jsonFrom(await inputFrom(cli, options.input, ''));
     await using mill = openClient(cli);
@@ -32,7 +29,7 @@ export const addTask = command(
     );
     return await followOrDetach(cli, mill, run, options);
   },
-);
+});
 
 function jsonFrom(given: string): unknown {
   try {

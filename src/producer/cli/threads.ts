@@ -37,18 +37,15 @@ export const addThreads: AddCommand = (program, act) => {
   for (const add of [remove, exported, purge]) add(threads, act);
 };
 
-const list = command(
-  'list',
-  {
-    description: 'List threads, last changed first.',
-    options: [
-      text('--agent <id>', 'only threads of this agent'),
-      valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
-      asJson,
-    ],
-    isDefault: true,
-  },
-  async (cli, { agent, limit, json }) => {
+const list = command('list', {
+  description: 'List threads, last changed first.',
+  options: [
+    text('--agent <id>', 'only threads of this agent'),
+    valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
+    asJson,
+  ],
+  isDefault: true,
+  work: async (cli, { agent, limit, json }) => {
     await using mill = openClient(cli);
     const { found, more } = await collect(cli, limit, async (range) => {
       const { threads: items, cursor } = await mill.threads.list(defined({ ...range, agent }));
@@ -61,7 +58,7 @@ const list = command(
     else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
     return exitCodes.ok;
   },
-);
+});
 
 function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, title }: ThreadView): string[] {
   const lockedBy = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;
@@ -69,14 +66,14 @@ function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, 
   return [threadId, agentId, changed, lockedBy, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
 }
 
-const show = command(
-  'show <thread>',
-  { description: 'Show the state of a thread: which run owns its lock, and how many runs wait.', options: [asJson] },
-  async (cli, threadId, { json }) => {
+const show = command('show <thread>', {
+  description: 'Show the state of a thread: which run owns its lock, and how many runs wait.',
+  options: [asJson],
+  work: async (cli, threadId, { json }) => {
     await using mill = openClient(cli);
     return showView(cli, await mill.threads.get(threadId), json);
   },
-);
+});
 
 async function title(cli: Cli, threadId: string, given: string, { json }: { readonly json?: true }): Promise<ExitCode> {
   await using mill = openClient(cli);
@@ -102,19 +99,16 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
   return exitCodes.ok;
 }
 
-const messages = command(
-  'messages <thread>',
-  {
-    description: 'Show the messages and tool calls, also of the running run.',
-    options: [
-      asJson,
-      value('--after <n>', 'only messages with a higher number', number),
-      value('--before <n>', 'only messages with a lower number', number),
-      valueOr('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100),
-      flag('--last', 'the last ones instead of the first'),
-    ],
-  },
-  async (cli, threadId, { after, before, limit, last, json }) => {
+const messages = command('messages <thread>', {
+  description: 'Show the messages and tool calls, also of the running run.',
+  options: [
+    asJson,
+    value('--after <n>', 'only messages with a higher number', number),
+    value('--before <n>', 'only messages with a lower number', number),
+    valueOr('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100),
+    flag('--last', 'the last ones instead of the first'),
+  ],
+  work: async (cli, threadId, { after, before, limit, last, json }) => {
     await using mill = openClient(cli);
     const range = defined({ limit, after, before, order: last ? ('desc' as const) : undefined });
     const page = await mill.threads.messages(threadId, range);
@@ -126,24 +120,23 @@ const messages = command(
     if (page.next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There is more: ${way} ${page.next}`)}\n`);
     return exitCodes.ok;
   },
-);
+});
 
-const remove = command(
-  'delete <thread>',
-  { description: 'Delete a thread with its whole log.', options: [asJson] },
-  async (cli, threadId, { json }) => {
+const remove = command('delete <thread>', {
+  description: 'Delete a thread with its whole log.',
+  options: [asJson],
+  work: async (cli, threadId, { json }) => {
     await using mill = openClient(cli);
     await mill.threads.delete(threadId);
     if (json) return printJson(cli, { threadId, deleted: true });
     cli.stdout.write(`deleted ${threadId}\n`);
     return exitCodes.ok;
   },
-);
+});
 
-const exported = command(
-  'export <thread>',
-  { description: 'Print a thread and its whole log, one JSON document a line.' },
-  async (cli, threadId) => {
+const exported = command('export <thread>', {
+  description: 'Print a thread and its whole log, one JSON document a line.',
+  work: async (cli, threadId) => {
     await using mill = openClient(cli);
     for await (const line of mill.threads.export(threadId)) {
       cli.interrupted.throwIfAborted();
@@ -151,15 +144,12 @@ const exported = command(
     }
     return exitCodes.ok;
   },
-);
+});
 
-const purge = command(
-  'purge',
-  {
-    description: 'Delete all threads of the tenant that no run uses.',
-    options: [flag('--yes', 'this is meant'), asJson],
-  },
-  async (cli, { yes, json }) => {
+const purge = command('purge', {
+  description: 'Delete all threads of the tenant that no run uses.',
+  options: [flag('--yes', 'this is meant'), asJson],
+  work: async (cli, { yes, json }) => {
     if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; confirm with --yes');
     await using mill = openClient(cli);
     const kept: string[] = [];
@@ -178,24 +168,21 @@ const purge = command(
     for (const threadId of kept) cli.stderr.write(`kept ${threadId}: runs use it\n`);
     return exitCodes.ok;
   },
-);
+});
 
 /** Between two reads: Redis does not notify of new events. */
 const lookMs = 1_000;
 const maxTextChars = 200;
 
 /** Prints the events of post-run jobs of a thread; with `follow` also new ones, until an interrupt. */
-const threadEvents = command(
-  'events <thread>',
-  {
-    description: 'Show its events of post-run jobs: titles, embeddings, and what of them failed.',
-    options: [
-      value('--after <n>', 'only events with a higher number', number),
-      flag('--follow', 'go on, and print what comes'),
-      flag('--json', 'print one event a line'),
-    ],
-  },
-  async (cli, threadId, { after = 0, follow, json }) => {
+const threadEvents = command('events <thread>', {
+  description: 'Show its events of post-run jobs: titles, embeddings, and what of them failed.',
+  options: [
+    value('--after <n>', 'only events with a higher number', number),
+    flag('--follow', 'go on, and print what comes'),
+    flag('--json', 'print one event a line'),
+  ],
+  work: async (cli, threadId, { after = 0, follow, json }) => {
     await using mill = openClient(cli);
     let last = after;
     const showNew = async () => {
@@ -221,7 +208,7 @@ const threadEvents = command(
       await showNew().catch(unlessAway);
     }
   },
-);
+});
 
 /** While Redis is away there is nothing to show; the next look tries again. */
 function unlessAway(error: unknown): void {

@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import type { AddCommand, Cli, ExitCode } from '../cli.ts';
+import type { AddCommand, Work } from '../cli.ts';
 
 declare const named: unique symbol;
 
@@ -73,19 +73,20 @@ type ArgsIn<Form extends string> = Form extends `${string} ${infer Arg} ${infer 
     ? [ArgIn<Arg>]
     : [];
 
-interface About<O extends readonly OptionOf[]> {
+interface About<Form extends string, O extends readonly OptionOf[]> {
   readonly description: string;
   readonly options?: O;
   /** The text after the options. */
   readonly help?: string;
   readonly isDefault?: true;
+  /** Gets the arguments, and then the values of the options. */
+  readonly work: Work<[...ArgsIn<Form>, ValuesOf<O>]>;
 }
 
-/** A command by its form, for instance `get <run>`. Its work gets the arguments and then the values of the options. */
+/** A command by its form, for instance `get <run>`. */
 export function command<Form extends string, O extends readonly OptionOf[] = []>(
   form: Form,
-  { description, options, help = '', ...how }: About<O>,
-  work: (cli: Cli, ...args: [...ArgsIn<Form>, ValuesOf<O>]) => Promise<ExitCode>,
+  { description, options, help = '', work, ...how }: About<Form, O>,
 ): (...parent: Parameters<AddCommand>) => Command {
   return (parent, act) => {
     const made = parent.command(form, how).description(description);
