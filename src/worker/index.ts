@@ -125,12 +125,10 @@ export type {
   RunnerMessage,
   Servers,
 } from './local/runner-ports.ts';
-export type { LocalThreads } from './local/runner-defaults.ts';
-export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defaults.ts';
+export type { LocalThreads, RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defaults.ts';
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
-export type { CompactionView, PostCompactionHook } from './turn/compaction/policy.ts';
-export type { CompactionAnswer, CompactionSkip } from './turn/compaction/policy.ts';
+export type { CompactionAnswer, CompactionSkip, CompactionView, PostCompactionHook } from './turn/compaction/policy.ts';
 export {
   createAgentNodeExecutor,
   type NodeContext,

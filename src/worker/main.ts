@@ -29,12 +29,8 @@ async function main(args: readonly string[]): Promise<void> {
   if (Number(process.versions.node.split('.')[0]) < 24)
     stop(exitUsage, 'millrace needs Node 24: run it through npm or bin/millrace.mjs');
   const config = orStop(() => parseConfig(process.env));
-  if (args[0] === 'agents')
-    await listAgents(
-      config,
-      args.find((arg, index) => index > 0 && !arg.startsWith('-')) ?? config.MILLRACE_AGENTS,
-      args.includes('--json'),
-    );
+  const folder = args.slice(1).find((arg) => !arg.startsWith('-')) ?? config.MILLRACE_AGENTS;
+  if (args[0] === 'agents') await listAgents(config, folder, args.includes('--json'));
   else await work(config, args[0] === untilIdleArgument);
 }
 

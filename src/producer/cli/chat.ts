@@ -67,7 +67,7 @@ async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> 
     onChange: () => invite({ talk, lines }),
     stop: interrupts.ending,
   });
-  const interrupt = () => interrupts.press({ talk, note, isTerminal: lines.isTerminal });
+  const interrupt = () => interrupts.press({ talk, note, lines });
   const onSignal = () => (cli.interrupted.reason === 'SIGINT' ? interrupt() : interrupts.leave());
   cli.interrupted.addEventListener('abort', onSignal, { once: true });
 

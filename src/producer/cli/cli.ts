@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
-import { asRunError, type RunError } from '../../shared/base/errors.ts';
+import { asRunError } from '../../shared/base/errors.ts';
 import { userInfo } from 'node:os';
 
 /** What a command sees of the process that it runs in. */
@@ -38,10 +38,7 @@ export type AddCommand = (
 
 /** The exit code for something that was thrown. */
 export function exitCodeFor(thrown: unknown): ExitCode {
-  return exitCodeOf(asRunError(thrown));
-}
-
-function exitCodeOf({ code }: RunError): ExitCode {
+  const { code } = asRunError(thrown);
   if (code === 'queue_unavailable') return exitCodes.unreachable;
   return usageErrors.has(code) ? exitCodes.usage : exitCodes.failed;
 }

@@ -74,9 +74,8 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   cleaning.defer(() => cleanPrefix(cli.env['REDIS_URL'], prefix));
   await using stack = await startDemoStack(cli, scene, prefix);
   await using mill = new Millrace({ redis: stack.redisUrl, prefix });
-  say(
-    `${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${stack.workers.map(({ pid }) => pid).join(' and ')}\n`,
-  );
+  const pids = stack.workers.map(({ pid }) => pid).join(' and ');
+  say(`${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${pids}\n`);
 
   const streamed = await streamOne(cli, mill, say);
   if (streamed !== exitCodes.ok) return streamed;
@@ -195,12 +194,8 @@ async function runSample(cli: Cli, mill: Millrace, { sample, scratch }: Scene, s
     if (killed || !victim || finished < total / 2) return;
     killed = true;
     process.kill(victim.pid, 'SIGKILL');
-    note(
-      yellow(
-        cli.stdout,
-        `  kill -9 ${victim.pid} (${victim.name}); the other worker takes its runs over when their leases end`,
-      ),
-    );
+    const what = `kill -9 ${victim.pid} (${victim.name})`;
+    note(yellow(cli.stdout, `  ${what}; the other worker takes its runs over when their leases end`));
   };
   const summary = await runBatch(
     mill,

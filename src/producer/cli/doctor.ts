@@ -35,7 +35,7 @@ async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
   } catch (thrown) {
     const error = asRunError(thrown);
     if (error.code !== 'queue_unavailable') throw thrown;
-    const where = withoutCredentials(config.REDIS_URL);
+    const where = config.REDIS_URL.replace(/\/\/[^@/]*@/, '//');
     return fail('redis', `${where} does not answer`, 'start Redis, or set REDIS_URL to the right one');
   }
 }
@@ -44,10 +44,6 @@ function lineOf(cli: Cli, { name, level, text, advice }: Check, width: number): 
   const { stdout } = cli;
   const marks = { ok: green(stdout, 'ok  '), warn: yellow(stdout, 'warn'), fail: red(stdout, 'FAIL') };
   return `${marks[level]}  ${name.padEnd(width)} ${text}${advice ? dim(stdout, `  → ${advice}`) : ''}`;
-}
-
-function withoutCredentials(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//');
 }
 
 const defaultBaseUrl = 'https://api.openai.com/v1';

@@ -102,7 +102,10 @@ async function embedTexts(
     const permit = await gate.admit({ step: 1, provider, attemptNumber: 1, price, request, optional: true }, signal);
     if (permit.kind === 'skip') throw new LlmError('overloaded', id, `embedder ${id} is not called for now`);
     try {
-      const { vectors, inputTokens: input = promptTokensOf(request) } = await inTime(embedder, texts, signal);
+      signal.throwIfAborted();
+      // An embedder is code of the operator's, and may not listen to the signal.
+      const embedded = await unlessAborted(embedder.embed(texts, signal), signal);
+      const { vectors, inputTokens: input = promptTokensOf(request) } = embedded;
       const usage = { ...zeroUsage, input, total: input };
       await permit.settle({ usage, costMicrocents: price ? costOf(usage, price) : 0, priced, rateLimit: undefined });
       if (vectors.length === texts.length) return vectors;
@@ -115,10 +118,4 @@ async function embedTexts(
   } catch (thrown) {
     throw failureOf(thrown);
   }
-}
-
-/** An embedder is code of the operator's, and may not listen to the signal. */
-async function inTime(embedder: Embedder, texts: readonly string[], signal: AbortSignal) {
-  signal.throwIfAborted();
-  return await unlessAborted(embedder.embed(texts, signal), signal);
 }

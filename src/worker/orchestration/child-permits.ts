@@ -138,7 +138,8 @@ export class ChildPermits {
     why: string,
     denial: AgentDefinition['approvalDenial'],
   ): ChildAnswer {
-    const error = childDenied(agentId, this.#redactor.text(why));
+    const text = `agent ${agentId} was not asked: ${this.#redactor.text(why)}`;
+    const error = new RunError('tool_denied', text, { details: { agentId } });
     const end = endByDenial(denial, error);
     if (end) this.#host.end(end);
     const { code, message, retryable } = error;
@@ -208,10 +209,6 @@ export function childRulesOf(
     ...approvals,
     denials: { policyDenial, approvalDenial },
   };
-}
-
-function childDenied(agentId: string, reason: string): RunError {
-  return new RunError('tool_denied', `agent ${agentId} was not asked: ${reason}`, { details: { agentId } });
 }
 
 /** The answer in place of one that the run gives: it did not begin. */

@@ -101,8 +101,10 @@ function mergeOf(
       }
       if (!hasAgent(asked.judge))
         throw new RunError('validation', `this worker has neither a judge nor an agent ${asked.judge}`);
-      const judge = (children: readonly FanOutResultChild[], signal: AbortSignal) =>
-        askJudge(asked.judge, judgePrompt(about.input, children), signal, host);
+      const judge = async (children: readonly FanOutResultChild[], signal: AbortSignal) => {
+        const question = { agentId: asked.judge, input: judgePrompt(about.input, children), signal };
+        return answerText(await host.child('judge', question), `judge ${asked.judge}`);
+      };
       return { mergeStrategy: { kind: 'judge-merge', judge } };
     }
     case 'custom': {
@@ -115,11 +117,6 @@ function mergeOf(
     default:
       return assertNever(asked);
   }
-}
-
-async function askJudge(agentId: string, input: string, signal: AbortSignal, host: OrchestrationHost): Promise<string> {
-  const answer = await host.child('judge', { agentId, input, signal });
-  return answerText(answer, `judge ${agentId}`);
 }
 
 function textOf(value: unknown, judge: string): string {

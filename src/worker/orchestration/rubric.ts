@@ -58,13 +58,13 @@ export async function evaluateBy(rubric: Rubric, output: unknown, signal: AbortS
     case 'zod':
       return await bySchema(rubric.schema, output);
     case 'free-form': {
-      const { output: text, ...paid } = await asked(rubric.judge, freeFormPrompt(rubric.criteria, output), signal);
+      const { output: text, ...paid } = await asked(rubric, output, howToPass, signal);
       const [first = '', ...rest] = text.trim().split('\n');
       const passed = /^\W*pass\W*$/i.test(first);
       return { ...paid, passed, critique: passed ? rest.join('\n').trim() : text.trim() };
     }
     case 'llm-judge': {
-      const { output: text, ...paid } = await asked(rubric.judge, scorePrompt(rubric.criteria, output), signal);
+      const { output: text, ...paid } = await asked(rubric, output, howToScore, signal);
       const { score, critique } = readScore(text);
       return { ...paid, passed: score >= (rubric.passScore ?? defaultPassScore), score, critique };
     }
@@ -73,8 +73,16 @@ export async function evaluateBy(rubric: Rubric, output: unknown, signal: AbortS
   }
 }
 
-async function asked(judge: Judge, question: string, signal: AbortSignal): Promise<Generated<string>> {
-  return answerOf(await judge.run(question, { signal }));
+const howToPass = 'Write PASS or FAIL on the first line, then what has to be better.';
+const howToScore = `Answer with nothing but JSON: {"score": 0 to ${maxScore}, "critique": "what has to be better"}`;
+
+async function asked(
+  { judge, criteria }: { readonly judge: Judge; readonly criteria: string },
+  output: unknown,
+  how: string,
+  signal: AbortSignal,
+): Promise<Generated<string>> {
+  return answerOf(await judge.run(prompt(criteria, output, how), { signal }));
 }
 
 /** Text is taken as it is first: a schema may well ask for text. */
@@ -96,15 +104,6 @@ function readScore(text: string): z.infer<typeof scoreShape> {
   const read = json.kind === 'valid' ? scoreShape.safeParse(json.value) : undefined;
   if (read?.success) return read.data;
   throw new RunError('output_validation_failed', `the judge did not answer with 0 to ${maxScore} points as JSON`);
-}
-
-function freeFormPrompt(criteria: string, output: unknown): string {
-  return prompt(criteria, output, 'Write PASS or FAIL on the first line, then what has to be better.');
-}
-
-function scorePrompt(criteria: string, output: unknown): string {
-  const shape = `{"score": 0 to ${maxScore}, "critique": "what has to be better"}`;
-  return prompt(criteria, output, `Answer with nothing but JSON: ${shape}`);
 }
 
 /**

@@ -14,14 +14,11 @@ import type { Timers, Waits } from '../../shared/state/run/waits/waits.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 
 /** Sees every event body before it is written; metrics are made from it. Must not throw and must not block. */
-export type Observer = (event: EventBody, context: ObservedRun) => void;
-
-interface ObservedRun {
-  readonly agentId: string;
-  readonly kind: string;
-  /** With `run.started`: milliseconds from the acceptance of the run, or the end of its delay, to its start. */
-  readonly queueWaitMs?: number | undefined;
-}
+export type Observer = (
+  event: EventBody,
+  /** `queueWaitMs`: with `run.started`, from the acceptance of the run, or the end of its delay, to its start. */
+  context: { readonly agentId: string; readonly kind: string; readonly queueWaitMs?: number | undefined },
+) => void;
 
 /** Everything the run room asks of the outside. */
 export interface Ports {

@@ -98,13 +98,6 @@ async function act(command: Exclude<Command, { kind: 'quit' }>, { talk, note }: 
   }
 }
 
-interface Interrupted {
-  readonly talk: Talk;
-  readonly note: (text: string) => void;
-  /** A user types, and may go on after an answer was stopped. */
-  readonly isTerminal: boolean;
-}
-
 /** What Ctrl-C does: once it stops the answer under way, twice it ends the conversation. A typed line begins the count anew. */
 export class Interrupts {
   readonly #reading = new AbortController();
@@ -130,7 +123,7 @@ export class Interrupts {
     this.#ending.abort();
   }
 
-  press({ talk, note, isTerminal }: Interrupted): void {
+  press({ talk, note, lines: { isTerminal } }: Pick<ChatSession, 'talk' | 'note' | 'lines'>): void {
     this.#count++;
     const stopped = talk.current;
     if (this.#count > 1 || (stopped === undefined && !isTerminal)) return this.leave();

@@ -40,7 +40,7 @@ export interface Stack extends AsyncDisposable {
  * from starting, and leaves nothing behind.
  */
 export async function startStack(cli: Cli, options: StackOptions): Promise<Stack> {
-  const { host, say } = options;
+  const { host, say, graceMs, onLine } = options;
   await using starting = new AsyncDisposableStack();
   const keep = (part: Supervised) => {
     starting.defer(() => part.stop());
@@ -48,18 +48,10 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   };
   const redisUrl = options.redisUrl ?? (await startRedis(cli, options, keep));
   const env = { ...options.env, REDIS_URL: redisUrl, HOST: host };
-  const child = (name: string, role: 'producer' | 'worker', own: Record<string, string>) =>
-    Supervised.start(
-      name,
-      () =>
-        startChild({
-          role,
-          env: { ...env, ...own },
-          graceMs: options.graceMs,
-          onLine: (line) => options.onLine(name, line),
-        }),
-      say,
-    );
+  const child = (name: string, role: 'producer' | 'worker', own: Record<string, string>) => {
+    const about = { role, env: { ...env, ...own }, graceMs, onLine: (line: string) => onLine(name, line) };
+    return Supervised.start(name, () => startChild(about), say);
+  };
   const port = await nextFreePort(host, options.port);
   const names = Array.from({ length: options.workers }, (_, index) =>
     options.workers === 1 ? 'worker' : `worker ${index + 1}`,
