@@ -188,12 +188,11 @@ function handleTurns(deps: LocalDeps, agentId: string, onPending: OnPending | un
     return { result, [Symbol.asyncIterator]: () => feed.read() };
   };
 
-  return {
-    follow,
-    refuseSecond() {
-      if (isBusy) throw new RunError('concurrent_run', `agent ${agentId} already has a run in progress`);
-    },
+  const refuseSecond = () => {
+    if (isBusy) throw new RunError('concurrent_run', `agent ${agentId} already has a run in progress`);
   };
+
+  return { follow, refuseSecond };
 }
 
 /** A run that waits for something outside keeps its thread, and no one here would wake the run that waits for the thread. */
