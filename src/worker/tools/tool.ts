@@ -156,7 +156,7 @@ const plainSettings = z.strictObject({
   trust: trustClass.default('user-defined'),
 });
 
-/** What a tool has where the tool sets nothing. */
+/** What a tool has where its definition sets nothing else. */
 export const toolDefaults = plainSettings.omit({ name: true, description: true }).parse({});
 
 /** What `defineTool` takes, with its defaults. Unknown fields are errors: a misspelt `timeoutMs` must not pass unseen. */
