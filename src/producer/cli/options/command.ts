@@ -4,7 +4,7 @@ import type { AddCommand, Work } from '../cli.ts';
 declare const named: unique symbol;
 
 /** An option of a command, with the name and the type of its value. */
-interface OptionOf<Name extends string = string, T = unknown> extends Option {
+export interface OptionOf<Name extends string = string, T = unknown> extends Option {
   readonly [named]?: readonly [Name, T];
 }
 
