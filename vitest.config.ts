@@ -21,7 +21,13 @@ const shared = {
 };
 
 export default defineConfig({
-  resolve: { alias: { 'millrace/worker': path('src/worker/index.ts'), millrace: path('src/producer/index.ts') } },
+  resolve: {
+    alias: {
+      'millrace/testing': path('src/testing/index.ts'),
+      'millrace/worker': path('src/worker/index.ts'),
+      millrace: path('src/producer/index.ts'),
+    },
+  },
   test: {
     globalSetup: ['test/support/global-setup.ts'],
     // For machines that do much else: no test waits for a time to pass.

@@ -1,5 +1,5 @@
 // Builds dist/ for the image and for npm: types and JavaScript by tsc, everything that is not TypeScript copied beside
-// it, the package's manifest checked, and both public doors opened once.
+// it, the package's manifest checked, and the public doors opened once.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -26,7 +26,7 @@ for (const asset of assets) {
 const { messages, pkg } = await publint({ pkgDir: root, strict: true });
 for (const message of messages) console.error(`package.json: ${formatMessage(message, pkg)}`);
 if (messages.length > 0) process.exit(1);
-for (const door of ['dist/producer/index.js', 'dist/worker/index.js'])
+for (const door of ['dist/producer/index.js', 'dist/worker/index.js', 'dist/testing/index.js'])
   await import(pathToFileURL(join(root, door)).href);
 console.log(`dist/ is built (${assets.length} files beside the code)`);
 // The doors may have timers; the build ends all the same.

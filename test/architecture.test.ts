@@ -176,7 +176,7 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     { 'src/shared/base/index.ts': `export * from './a.ts';`, 'src/shared/base/a.ts': '' },
     'exports everything of ./a.ts',
   ],
-  ['an index that is not a public door', { 'src/worker/turn/index.ts': '' }, 'is not one of the two public doors'],
+  ['an index that is not a public door', { 'src/worker/turn/index.ts': '' }, 'is not one of the three public doors'],
   ['a computed import', { 'src/producer/a.ts': 'const name = "b"; await import(name);' }, 'imports a computed name'],
   [
     'an import of a file that does not exist',

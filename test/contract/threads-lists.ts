@@ -15,7 +15,7 @@ import {
 async function idle(world: ThreadsWorld, threadId: string, agentId = 'support'): Promise<void> {
   await world.threads.acquire({ ...aRun(`run-${threadId}`, threadId), agentId });
   await world.threads.leave(tenant, threadId, `run-${threadId}`);
-  world.clock.advance(1_000);
+  world.clock.jump(1_000);
 }
 
 async function all(world: ThreadsWorld, limit: number, agent?: string): Promise<string[]> {
@@ -44,7 +44,7 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     await world.threads.enter({ ...aRun('x', 'foreign'), tenant: 'other' });
     expect(await all(world, 3)).toEqual(['four', 'three', 'two', 'one']);
     await world.threads.append(await acquire(world, 'new', 'one'), 'op', [asks('new', 'hi')]);
-    world.clock.advance(1_000);
+    world.clock.jump(1_000);
     await world.threads.update(tenant, 'three', { title: 'T' });
     expect(await all(world, 2)).toEqual(['three', 'one', 'four', 'two']);
     const { threads } = await world.threads.list(tenant, { limit: 2 });
@@ -123,7 +123,7 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     for (let i = 0; i < count; i++) {
       await world.threads.acquire(aRun(`r${i}`, `t${i}`));
       if (i % 100 !== 7) await world.threads.leave(tenant, `t${i}`, `r${i}`);
-      if (i === 100) world.clock.advance(1);
+      if (i === 100) world.clock.jump(1);
     }
     await world.threads.enter({ ...aRun('x', 'foreign'), tenant: 'other' });
     await world.threads.leave('other', 'foreign', 'x');

@@ -152,9 +152,9 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     const world = await makeWorld();
     const lock = await acquire(world, 'a');
     const session = { provider: 'openai', model: 'm', sessionToken: 'tok', checkpointToken: 'chk' };
-    world.clock.advance(1_000);
+    world.clock.jump(1_000);
     await world.threads.append(lock, 'op1', [], { session, title: 'Orders', taskId: 'task-1' });
-    world.clock.advance(1_000);
+    world.clock.jump(1_000);
     await world.threads.append(lock, 'op2', []);
     expect(await world.threads.get(tenant, 't1')).toMatchObject({
       session,

@@ -2,7 +2,7 @@ import { isClusterUrl, type RedisConnection } from '../../src/shared/state/conne
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
-import { ManualClock } from '../worker/tools/manual-clock.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
 import type { ThreadsWorld } from './threads-world.ts';
 
 export interface RedisThreadsWorld extends ThreadsWorld {
@@ -14,7 +14,7 @@ export interface RedisThreadsWorld extends ThreadsWorld {
 export async function redisThreadsWorld(url?: string): Promise<RedisThreadsWorld> {
   const redis = await testRedis('work', url);
   const keys = keysFor(testPrefix());
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const cluster = url !== undefined && isClusterUrl(url);
   return { redis, keys, clock, threads: redisThreads({ redis, keys, cluster, clock }, async () => {}) };
 }

@@ -109,7 +109,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await world.threads.acquire({ ...aRun('a'), epoch: 3 });
     await world.threads.leave(tenant, 't1', 'a', 3);
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toEqual({ kind: 'stale' });
-    world.clock.advance(leftMs + 1);
+    world.clock.jump(leftMs + 1);
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
     expect(await world.threads.acquire(aRun('a'))).toMatchObject({ kind: 'acquired' });
   });
@@ -122,7 +122,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'a')).toEqual({ kind: 'left' });
     expect(await enter(world, 'never')).toEqual({ kind: 'left' });
     expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('lockOwner');
-    world.clock.advance(leftMs + 1);
+    world.clock.jump(leftMs + 1);
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
   });
 
@@ -207,7 +207,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'd', 'queue')).toMatchObject({ ahead: 4, cancel: false });
-    world.clock.advance(lookAfterMs);
+    world.clock.jump(lookAfterMs);
     expect((await world.threads.due(10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: true });
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
     expect(await world.threads.leave(tenant, 't1', 'urgent')).toEqual({ next: 'b' });
@@ -240,7 +240,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
         ahead: 1,
         cancel: false,
       });
-      world.clock.advance(lookAfterMs);
+      world.clock.jump(lookAfterMs);
       expect((await world.threads.due(10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: false });
       expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
       expect(await written(world)).toEqual(['a:user', 'a:result']);
@@ -263,7 +263,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await enter(world, 'd', 'queue', 'over');
     await world.threads.leave(tenant, 'over', 'd');
     expect((await world.threads.due(10)).threads).toEqual([]);
-    world.clock.advance(lookAfterMs);
+    world.clock.jump(lookAfterMs);
     const { threads, more } = await world.threads.due(10);
     expect(more).toBe(false);
     const dueAt = expect.any(String) as string;
@@ -276,15 +276,15 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('a thread that was checked is due at the time that was set, and earlier when a run enters it', async () => {
     const world = await makeWorld();
     for (const id of ['one', 'two', 'three']) await enter(world, `r-${id}`, 'queue', id);
-    world.clock.advance(lookAfterMs);
+    world.clock.jump(lookAfterMs);
     const { threads } = await world.threads.due(10);
     await enter(world, 'more', 'queue', 'three');
     const nextMs = world.clock.now() + 3_600_000;
     await world.threads.lookAgain(threads.map((thread) => ({ ...thread, nextMs })));
     expect((await world.threads.due(10)).threads).toEqual([]);
-    world.clock.advance(lookAfterMs);
+    world.clock.jump(lookAfterMs);
     expect((await world.threads.due(10)).threads).toMatchObject([{ threadId: 'three', next: 'more' }]);
-    world.clock.advance(3_600_000);
+    world.clock.jump(3_600_000);
     const first = await world.threads.due(2);
     expect([first.threads[0]?.threadId, first.threads.length, first.more]).toEqual(['three', 2, true]);
   });

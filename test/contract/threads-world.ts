@@ -1,11 +1,11 @@
 import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
 import type { ThreadLock } from '../../src/shared/state/thread/lock.ts';
 import type { ThreadStore } from '../../src/shared/state/thread/threads.ts';
-import type { ManualClock } from '../worker/tools/manual-clock.ts';
+import type { FakeClock } from '../../src/testing/fake-clock.ts';
 
 export interface ThreadsWorld {
   readonly threads: ThreadStore;
-  readonly clock: ManualClock;
+  readonly clock: FakeClock;
 }
 export type MakeThreadsWorld = () => Promise<ThreadsWorld>;
 

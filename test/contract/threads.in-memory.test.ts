@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { inMemoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
-import { ManualClock } from '../worker/tools/manual-clock.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { threadsContract } from './threads.ts';
 import { aRun, tenant, type ThreadsWorld } from './threads-world.ts';
 
 async function makeWorld(): Promise<ThreadsWorld> {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   return { clock, threads: inMemoryThreads(clock) };
 }
 
@@ -16,7 +16,7 @@ test('of more than 1,000 threads free ones make room, the longest unchanged firs
   for (let i = 0; i < 1_003; i++) {
     await threads.enter(aRun(`r${i}`, `t${i}`));
     if (i !== 0) await threads.leave(tenant, `t${i}`, `r${i}`);
-    clock.advance(1);
+    clock.jump(1);
   }
   expect(await threads.get(tenant, 't0')).toMatchObject({ lockOwner: 'r0' });
   for (const gone of ['t1', 't2', 't3'])

@@ -33,7 +33,7 @@ test('Redis and the in-memory form answer alike, whatever is done in whatever or
     // Most of the time the last claim acts, and sometimes one that was lost long ago.
     const epoch = random.below(4) === 0 ? random.below(step + 1) : step;
     const op = `op${step - random.below(2)}`;
-    redis.clock.advance(random.below(40) === 0 ? 3_700_000 : 1);
+    redis.clock.jump(random.below(40) === 0 ? 3_700_000 : 1);
     switch (random.below(6)) {
       case 0:
         await both((world) => enter(world, run, policy));
@@ -105,7 +105,7 @@ test('a thread that vanished without its list entry leaves the list once it is o
   await redis.zadd(keys.threads(tenant), clock.now(), 'ghost');
   expect(await threads.list(tenant, { limit: 5 })).toEqual({ threads: [] });
   expect(await redis.zcard(keys.threads(tenant))).toBe(1);
-  clock.advance(600_000);
+  clock.jump(600_000);
   await threads.list(tenant, { limit: 5 });
   expect(await redis.zcard(keys.threads(tenant))).toBe(0);
 });
@@ -132,15 +132,15 @@ test('a free thread leaves the list of entered ones, unless a run enters it mean
   const { redis, keys, clock, threads } = world;
   await threads.enter(aRun('a'));
   await threads.leave(tenant, 't1', 'a');
-  clock.advance(lookAfterMs);
+  clock.jump(lookAfterMs);
   expect((await threads.due(5)).threads).toEqual([]);
   expect(await redis.zcard(keys.threadsEntered)).toBe(1);
-  clock.advance(600_000);
+  clock.jump(600_000);
   await overtaken(world, 'evalsha', () => threads.enter(aRun('b'))).due(5);
-  clock.advance(lookAfterMs);
+  clock.jump(lookAfterMs);
   expect((await threads.due(5)).threads).toMatchObject([{ lockOwner: 'b' }]);
   await threads.leave(tenant, 't1', 'b');
-  clock.advance(600_000);
+  clock.jump(600_000);
   await threads.due(5);
   expect(await redis.exists(keys.threadsEntered, keys.threadChecks)).toBe(0);
 });

@@ -2,8 +2,11 @@
 export interface Clock {
   now(): number;
   monotonic(): number;
-  /** Resolves after `ms`, or rejects with the signal's reason as soon as it aborts. Never leaves a timer behind. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /**
+   * Resolves after `ms`, or rejects with the signal's reason as soon as it aborts. Never leaves a timer behind. With `limit`
+   * the time bounds other work: a clock that skips waits does not skip it.
+   */
+  sleep(ms: number, signal?: AbortSignal, purpose?: 'limit'): Promise<void>;
 }
 
 /**

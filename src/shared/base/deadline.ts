@@ -19,7 +19,7 @@ export async function orLate<T, L>(
   const onAbort = () => ended.abort(signal?.reason);
   if (signal?.aborted) onAbort();
   signal?.addEventListener('abort', onAbort, { once: true });
-  const elapsed = clock.sleep(ms, ended.signal).then(late);
+  const elapsed = clock.sleep(ms, ended.signal, 'limit').then(late);
   // When the work is first, the rejection of the ended sleep is of no interest.
   elapsed.catch(() => {});
   try {

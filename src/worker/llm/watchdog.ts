@@ -34,7 +34,7 @@ export class Watchdog {
     while (!signal.aborted) {
       const left = this.#seenMs + limitMs - this.#clock.monotonic();
       if (left <= 0) return this.#onSilence(limitMs);
-      await this.#clock.sleep(Math.ceil(left), signal).catch(() => {});
+      await this.#clock.sleep(Math.ceil(left), signal, 'limit').catch(() => {});
     }
   }
 }

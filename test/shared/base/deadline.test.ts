@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { graceMs, within } from '../../../src/shared/base/deadline.ts';
-import { ManualClock } from '../../worker/tools/manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 const never = () => new Promise<never>(() => {});
 const quiet = new AbortController().signal;
 
 test('a value in time is the outcome, and no timer stays behind', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   expect(await within(1_000, async () => 7, clock, quiet)).toEqual({ kind: 'value', value: 7 });
   expect(clock.sleeping).toBe(0);
 });
@@ -16,11 +16,11 @@ test('code that throws before its first await is reported as thrown', async () =
   const work = () => {
     throw error;
   };
-  expect(await within(1_000, work, new ManualClock(), quiet)).toEqual({ kind: 'threw', error });
+  expect(await within(1_000, work, new FakeClock(), quiet)).toEqual({ kind: 'threw', error });
 });
 
 test('code that ignores its signal is abandoned after the grace', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const outcome = within(1_000, never, clock, quiet);
   await clock.pass(1_000);
   await clock.pass(graceMs);
@@ -29,7 +29,7 @@ test('code that ignores its signal is abandoned after the grace', async () => {
 });
 
 test('the signal of the code is aborted at the deadline', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const seen = Promise.withResolvers<unknown>();
   const outcome = within(
     1_000,
@@ -47,7 +47,7 @@ test('the signal of the code is aborted at the deadline', async () => {
 });
 
 test('a value that comes within the grace still counts', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const answer = Promise.withResolvers<string>();
   const stop = new AbortController();
   const outcome = within(1_000, () => answer.promise, clock, stop.signal);
@@ -62,7 +62,7 @@ test('an error that answers the stop is the stop', async () => {
   const outcome = within(
     1_000,
     (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
-    new ManualClock(),
+    new FakeClock(),
     stop.signal,
   );
   stop.abort(new Error('cancelled'));
@@ -71,7 +71,7 @@ test('an error that answers the stop is the stop', async () => {
 
 test('nothing starts once the outer signal is aborted', async () => {
   let started = false;
-  const outcome = await within(1_000, () => (started = true), new ManualClock(), AbortSignal.abort());
+  const outcome = await within(1_000, () => (started = true), new FakeClock(), AbortSignal.abort());
   expect(outcome).toEqual({ kind: 'aborted' });
   expect(started).toBe(false);
 });

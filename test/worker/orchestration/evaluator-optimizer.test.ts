@@ -11,7 +11,7 @@ import {
 } from '../../../src/worker/orchestration/evaluator-optimizer.ts';
 import { answerOf, type Evaluation, type Rubric } from '../../../src/worker/orchestration/rubric.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
-import { ManualClock } from '../tools/manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 /** Answers one after the other, and remembers what it was given. */
 function writing<T>(...outputs: readonly T[]) {
@@ -112,7 +112,7 @@ test('a generator that answers a cancel with nothing was cancelled, not exhauste
 });
 
 test('a generator that ignores a cancel is left behind', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const stop = new AbortController();
   const generator = () => new Promise<undefined>(() => {});
   const running = evaluatorOptimizer(

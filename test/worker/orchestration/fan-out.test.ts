@@ -12,7 +12,7 @@ import type { FanOutChild, FanOutOptions } from '../../../src/worker/orchestrati
 import type { ChildOutcome } from '../../../src/worker/agents/define-judge.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
-import { ManualClock } from '../tools/manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { z } from 'zod';
 
 const tokens = (total: number) => ({ ...zeroUsage, output: total, total });
@@ -206,7 +206,7 @@ test('a child that passed its budget is no first success', async () => {
 });
 
 test('a child that is late is cut off with what it had reported of its spending', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const stubborn: FanOutChild = {
     agentId: 'stubborn',
     invoke(_, report) {

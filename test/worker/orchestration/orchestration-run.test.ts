@@ -321,7 +321,7 @@ test('the time of a child begins with its start: that in a queue does not count'
   const runId = jobs.submit({ input: 'Write.', fanOut });
   await jobs.deliver(runId);
   const [child] = (await jobs.load(runId))?.pending ?? [];
-  jobs.clock.advance(3_600_000);
+  jobs.clock.jump(3_600_000);
   expect(await jobs.ports.waits.due(10), 'no worker looks after its time').toEqual([]);
   await jobs.deliver(child?.id ?? '');
   await jobs.deliver(runId);

@@ -13,11 +13,11 @@ import type { RunDeps } from '../../../src/worker/run/run-context.ts';
 import { abandonRun, runJob } from '../../../src/worker/run/run-job.ts';
 import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
-import { ManualClock } from '../tools/manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 /** Runs in memory, or in the ports that are given, segment by segment, by a clock that the test moves. */
 export function makeJobs(agent: Agent, provider: LlmProvider, maxInlineWaitMs = 1_000, more: Partial<RunDeps> = {}) {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const ports = createInMemoryPorts({ clock });
   const deps: RunDeps = {
     ports,
@@ -71,7 +71,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, maxInlineWaitMs = 
     },
     /** Lets time pass, and wakes what is due. Answers the runs that were woken. */
     async pass(ms: number) {
-      clock.advance(ms);
+      clock.jump(ms);
       const due = await ports.waits.due(10);
       for (const runId of due) await ports.waits.resume(runId, { summary: 'its time has come' });
       return due;

@@ -14,7 +14,7 @@ function makeWorld() {
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), provider);
   const observe = vi.spyOn(jobs.ports, 'observe');
   const runId = jobs.submit({ input: 'Where is order 7?' });
-  jobs.clock.advance(5);
+  jobs.clock.jump(5);
   const deliver = async (jobTry?: number) => await jobs.deliver(runId, jobTry);
   return { observe, ports: jobs.ports, runId, deliver };
 }
@@ -69,7 +69,7 @@ test('a run that comes to a worker after its time in the queue does not begin, a
   const provider = createScriptedProvider(() => ({ text: 'too late' }));
   const jobs = makeJobs(defineAgent({ id: 'a', model: 'm' }), provider);
   const runId = jobs.submit({ input: 'Hi', queueTtlMs: 1_000 });
-  jobs.clock.advance(2_000);
+  jobs.clock.jump(2_000);
   expect(await jobs.deliver(runId)).toEqual({ kind: 'skipped', reason: 'expired' });
   expect(await jobs.load(runId)).toMatchObject({ status: 'queued', epoch: 0 });
   expect(await jobs.ports.deadlines.due(10)).toEqual([runId]);

@@ -19,7 +19,7 @@ function makeWorld({ takesMs = 0 }: { readonly takesMs?: number } = {}) {
     effect: 'read',
     inputSchema: z.object({}),
     execute: () => {
-      jobs.clock.advance(takesMs);
+      jobs.clock.jump(takesMs);
       return 'seen';
     },
   });
@@ -32,7 +32,7 @@ function makeWorld({ takesMs = 0 }: { readonly takesMs?: number } = {}) {
     validate: () => [{ id: 'well', passed: true }],
     decide: ({ history }) => (history.length < 2 ? { type: 'act', action: {} } : { type: 'stop', reason: 'there' }),
     act: () => {
-      jobs.clock.advance(takesMs);
+      jobs.clock.jump(takesMs);
       return {};
     },
   });
@@ -70,7 +70,7 @@ test('a run without a worker since its first one died is not timed out for that'
   const world = makeWorld();
   const runId = world.submit({ input: 'Go.', limits });
   await crash(world, runId, 2);
-  world.clock.advance(hourMs);
+  world.clock.jump(hourMs);
   expect(await world.deliver(runId, 2)).toEqual({ kind: 'ended', status: 'completed' });
 });
 
@@ -94,7 +94,7 @@ test('a task is not charged the time in which no worker had it', async () => {
   const world = makeWorld({ takesMs: 1_000 });
   const runId = world.submit({ input: '', limits, taskRun: { adapter: 'walk', limits: { maxWallMs: 10_000 } } });
   await crash(world, runId, 6);
-  world.clock.advance(hourMs);
+  world.clock.jump(hourMs);
   expect(await world.deliver(runId, 2)).toEqual({ kind: 'ended', status: 'completed' });
   const output = (await world.load(runId))?.result?.output as { readonly wallMs: number };
   expect(output.wallMs).toBeLessThanOrEqual(3_000);
@@ -105,7 +105,7 @@ test('a run past its deadline ends, wherever its time went, and its error has th
   const world = makeWorld({ takesMs: 1_000 });
   const runId = world.submit({ input: 'Go.', deadlineMs: 60_000 });
   await crash(world, runId, 2);
-  world.clock.advance(hourMs);
+  world.clock.jump(hourMs);
   await world.deliver(runId, 2);
   const record = await world.load(runId);
   expect(record).toMatchObject({ status: 'failed', error: { code: 'deadline_exceeded', retryable: false } });

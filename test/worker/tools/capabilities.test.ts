@@ -12,7 +12,7 @@ import { notifyUser } from '../../../src/worker/tools/builtin/user.ts';
 import shareNote from '../../../agents/capabilities/share-note.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { contextOf } from './mcp/world.ts';
-import { ManualClock } from './manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { tool } from './world.ts';
 
 function agentOf(more: Readonly<Record<string, unknown>> = {}) {
@@ -104,7 +104,7 @@ test.each([
 });
 
 test('a capability that does not answer is not waited for without end', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const registry = createCapabilityRegistry({ clock });
   registry.register('one', () => new Promise<never>(() => {}));
   const agent = agentOf({ capabilities: ['one'] });

@@ -8,7 +8,7 @@ import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
 import type { BatchEnd } from '../../../src/worker/tools/execute/run-batch.ts';
 import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
-import { ManualClock } from './manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 type Definition = Partial<Omit<ToolDefinition<z.ZodObject>, 'name' | 'execute'>>;
 
@@ -36,7 +36,7 @@ export function calls(...asked: readonly (string | (Partial<StepCall> & { name: 
 }
 
 export interface World {
-  readonly clock: ManualClock;
+  readonly clock: FakeClock;
   readonly events: EventBody[];
   readonly journal: JournalEntry[];
   /** The entries of each write. */
@@ -57,7 +57,7 @@ export interface World {
 
 export function makeWorld(): World {
   const world: World = {
-    clock: new ManualClock(),
+    clock: new FakeClock(),
     events: [],
     journal: [],
     writes: [],

@@ -12,7 +12,7 @@ import type { Tool } from '../../../src/worker/tools/tool.ts';
 import type { TurnDeps, TurnOutcome, TurnSpec } from '../../../src/worker/turn/turn-ports.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { runTurn } from '../../../src/worker/turn/turn.ts';
-import { ManualClock } from '../tools/manual-clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 export const question: readonly Message[] = [{ role: 'user', content: 'What is it?' }];
 
@@ -38,7 +38,7 @@ export interface TurnWorld {
   readonly journal: JournalEntry[];
   readonly events: EventBody[];
   readonly requests: LlmRequest[];
-  readonly clock: ManualClock;
+  readonly clock: FakeClock;
   readonly stop: AbortController;
   /** The entries of each durable write. */
   readonly writes: (readonly JournalEntry[])[];
@@ -67,7 +67,7 @@ export function makeTurn(options: TurnOptions, journal: JournalEntry[] = []): Tu
     journal,
     events: [],
     requests,
-    clock: new ManualClock(),
+    clock: new FakeClock(),
     stop: new AbortController(),
     writes: [],
     async run() {

@@ -53,7 +53,7 @@ export class ConnectionPool implements AsyncDisposable {
     if (this.#idleMs === 0) return await this.#close(key, pooled);
     const idle = new AbortController();
     pooled.idle = idle;
-    this.#clock.sleep(this.#idleMs, idle.signal).then(
+    this.#clock.sleep(this.#idleMs, idle.signal, 'limit').then(
       () => this.#close(key, pooled),
       () => {},
     );

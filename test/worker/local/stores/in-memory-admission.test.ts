@@ -3,10 +3,10 @@ import type { ProviderLimits } from '../../../../src/shared/contract/limits.ts';
 import type { Grant } from '../../../../src/shared/state/limits/rate/rate-limiter.ts';
 import { inMemoryRateLimiter } from '../../../../src/worker/local/stores/in-memory-admission.ts';
 import { aRequest, expectParked, granted, oneAtATime } from '../../../contract/rate-limiter.ts';
-import { ManualClock } from '../../tools/manual-clock.ts';
+import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 
 function world() {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const limiter = inMemoryRateLimiter(clock);
   const call = (runId: string, limits: ProviderLimits): Promise<Grant> => granted(limiter, aRequest(runId, limits), 0);
   const parked = (runId: string, limits: ProviderLimits) => expectParked(limiter, aRequest(runId, limits));
@@ -27,11 +27,11 @@ test('a window holds no more requests and tokens than allowed, and counts what c
   const first = await call('a', limits);
   await limiter.settle(first, { usedTokens: 400, outputTokens: 300 });
   await parked('b', limits);
-  clock.advance(30_000);
+  clock.jump(30_000);
   const small = aRequest('c', limits, { promptTokens: 10, maxOutputTokens: 10 });
   await granted(limiter, small, 0);
   expect(await expectParked(limiter, small)).toBe(30_000);
-  clock.advance(30_000);
+  clock.jump(30_000);
   await call('b', limits);
 });
 
@@ -57,10 +57,10 @@ test('a refusal keeps every run away for as long as the provider asks for, and a
   await limiter.settle(first, { limited: { retryAfterMs: 9_000 } });
   await limiter.settle(second, { limited: { retryAfterMs: 500 } });
   expect(await parked('c', {})).toBe(9_000);
-  clock.advance(9_000);
+  clock.jump(9_000);
   await limiter.settle(await call('c', {}), { limited: { retryAfterMs: 3_600_000 } });
   expect(await parked('d', {})).toBe(60_000);
-  clock.advance(60_000);
+  clock.jump(60_000);
   await limiter.settle(await call('d', {}), { limited: {} });
   expect(await parked('e', {})).toBe(1_000);
 });
@@ -74,6 +74,6 @@ test('a call that waits goes on when there is room, and an abort ends the wait',
   stop.abort(new Error('enough'));
   await expect(aborted).rejects.toThrow('enough');
   await limiter.settle(first, {});
-  clock.advance(50);
+  clock.jump(50);
   expect(await waiting).toMatchObject({ waitedMs: 50 });
 });

@@ -14,7 +14,7 @@ import { createScriptPool, maxProcessWaitMs } from '../../../../src/worker/tools
 import { confinement, type ProcessListener } from '../../../../src/worker/tools/code-mode/process.ts';
 import type { InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { until } from '../../../support/redis.ts';
-import { ManualClock } from '../manual-clock.ts';
+import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 import { scriptWorld } from './script-world.ts';
 import { rounds } from '../../../support/lane.ts';
 import { withoutProcesses } from '../../../support/coreless.ts';
@@ -307,15 +307,15 @@ test('a process that ran a script of one tenant runs none of another', async () 
 });
 
 test('a script that finds all processes busy for too long gets an error that says so', async () => {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   await using pool = createScriptPool({ size: 1, log: silentLog, clock });
   const slow = gate();
   const first = pool.run({ ...request(), source: 'tools.echo()', call: slow.call });
   await slow.reached;
   const limits = { ...defaultLimits, timeoutMs: 2 * maxProcessWaitMs };
   const second = pool.run({ ...request(), limits });
-  await until('the second one waits', () => clock.waits.filter((ms) => ms === maxProcessWaitMs).length === 1);
-  clock.advance(maxProcessWaitMs);
+  await until('the second one waits', () => clock.limits.filter((ms) => ms === maxProcessWaitMs).length === 1);
+  clock.jump(maxProcessWaitMs);
   expect(await second).toMatchObject({ ok: false, reason: 'busy' });
   slow.open('now');
   expect(await first).toMatchObject({ ok: true, value: 'now' });

@@ -112,7 +112,7 @@ describe('a tool that needs an approval', () => {
     const again = suspended(await world.run([gated([])], [asked(call, ask)], {}, { people }));
     expect(again.pending).toMatchObject([{ id: 'call_0', expiresAt: new Date(ask?.expiresAtMs ?? 0).toISOString() }]);
     expect(world.eventsOf('tool.approval.requested')).toHaveLength(1);
-    world.clock.advance(60_000);
+    world.clock.jump(60_000);
     await world.run([gated([])], [asked(call, ask)], {}, { people });
     expect(world.result(0)).toMatchObject({ errorKind: 'approval_denied' });
     expect(world.eventsOf('tool.approval.denied')).toMatchObject([{ reason: 'expired' }]);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { ManualClock } from '../manual-clock.ts';
+import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 import { call, makeMcpWorld, output, until } from './world.ts';
 
 interface Asked {
@@ -212,7 +212,7 @@ test('a stream of a `once` call that breaks off is resumed where it was, and the
 
 test('a `once` call over a session that has rested asks first whether the server still knows it', async () => {
   let known = 'session-1';
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const server = await httpServer((message, response, request) => {
     if (message.method === 'initialize' || request.method !== 'POST') return undefined;
     if (request.headers['mcp-session-id'] === known) return undefined;
@@ -224,7 +224,7 @@ test('a `once` call over a session that has rested asks first whether the server
   expect(await call(opened, 'echo')).toBe('session-1');
   expect(server.count('ping')).toBe(0);
   known = 'session-2';
-  clock.advance(60_000);
+  clock.jump(60_000);
   expect(await call(opened, 'echo')).toBe('session-2');
   expect([server.count('ping'), server.count('tools/call')]).toEqual([1, 2]);
 });
@@ -284,12 +284,12 @@ test('a stream that always ends at once is asked for twenty times a minute, what
     response.end('retry: 0\n\n');
     return true;
   });
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const { open } = makeMcpWorld({ clock });
   await open({ it: { url: server.url } });
   for (let count = 1; count <= 20; count++) {
     await until(() => server.count('GET') === count && clock.waits.filter((ms) => ms === 500).length === count);
-    clock.advance(500);
+    clock.jump(500);
   }
   await until(() => server.count('GET') === 21);
   await expect(clock.pass(500)).rejects.toThrow('nothing sleeps');

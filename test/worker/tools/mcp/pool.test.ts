@@ -2,10 +2,10 @@ import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Connection } from '../../../../src/worker/tools/mcp/connection.ts';
 import { ConnectionPool } from '../../../../src/worker/tools/mcp/pool.ts';
-import { ManualClock } from '../manual-clock.ts';
+import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 
 function poolOf(idleMs: number) {
-  const clock = new ManualClock();
+  const clock = new FakeClock();
   const pool = new ConnectionPool(idleMs, clock);
   const [made, closed]: [string[], string[]] = [[], []];
   const acquire = (key: string) =>
@@ -20,10 +20,10 @@ function poolOf(idleMs: number) {
 test('a connection that is not used is closed when its time is up', async () => {
   const { clock, acquire, closed, pool } = poolOf(1_000);
   await acquire('a').release();
-  clock.advance(999);
+  clock.jump(999);
   await tick();
   expect(closed).toEqual([]);
-  clock.advance(1);
+  clock.jump(1);
   await tick();
   expect(closed).toEqual(['a0']);
   expect(pool.size).toBe(0);
@@ -32,14 +32,14 @@ test('a connection that is not used is closed when its time is up', async () => 
 test('a run that comes back in time finds it', async () => {
   const { clock, acquire, made, closed } = poolOf(1_000);
   await acquire('a').release();
-  clock.advance(999);
+  clock.jump(999);
   await tick();
   const again = acquire('a');
-  clock.advance(10_000);
+  clock.jump(10_000);
   await tick();
   expect([made, closed]).toEqual([['a0'], []]);
   await again.release();
-  clock.advance(1_000);
+  clock.jump(1_000);
   await tick();
   expect(closed).toEqual(['a0']);
 });
