@@ -62,6 +62,12 @@ beforeAll(async () => {
     mcpServers: { everything: { url: 'http://127.0.0.1:1/mcp' } },
   };
   writeFileSync(join(folder, 'agents', 'required.yaml'), JSON.stringify(away));
+  const gated = {
+    ...small,
+    tools: ['mcp:everything/echo'],
+    toolOptions: { 'mcp:everything/echo': { needsApproval: true } },
+  };
+  writeFileSync(join(folder, 'agents', 'gated.yaml'), JSON.stringify(gated));
   const optional = { ...away, mcpServers: { everything: { url: 'http://127.0.0.1:1/mcp', required: false } } };
   writeFileSync(join(folder, 'agents', 'optional.yaml'), JSON.stringify(optional));
   await until('the server over HTTP answers', () =>
@@ -122,6 +128,19 @@ test('an agent calls tools of each reference server, over stdio and over HTTP', 
   expect(graph).toContain('sailor');
   // What a server wrote is marked as such.
   for (const text of [stdio, book]) expect(text?.split('\n')).not.toHaveLength(1);
+});
+
+test('arguments for a call of a server are checked against its schema before they are approved', async () => {
+  const run = await world.submit('gated', [
+    { calls: [{ name: 'echo', args: { message: 'asked' } }] },
+    { text: 'It was said.' },
+  ]);
+  await until('the run waits', async () => (await run.get()).status === 'suspended');
+  await expect(run.approve({ updatedArgs: { message: 7 } })).rejects.toMatchObject({ code: 'validation' });
+  expect((await run.get()).pending).toMatchObject([{ toolName: 'echo' }]);
+  await run.approve({ updatedArgs: { message: 'edited' } });
+  await world.ended(run);
+  expect(results(run.runId)[0]).toContain('edited');
 });
 
 test('a server that is killed in the middle of a call is an error of its tool, and the worker goes on', async () => {

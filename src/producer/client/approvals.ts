@@ -44,6 +44,10 @@ export const approvalView = z.object({
   thread: z.string().optional(),
   batch: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
+  argsSchema: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('JSON Schema that `updatedArgs` of a decision are checked against. Absent: only the worker checks them.'),
   votes: z.array(voteView).describe('The votes so far, where several people have to agree.'),
   href: z.string().describe('The run. Decisions are posted to `decisions` below it.'),
 });
@@ -113,6 +117,7 @@ function approvalOf(
     batch,
     metadata,
     ...pendingViewOf(item),
+    argsSchema: item.argsSchema,
     kind: approvalKind.parse(item.kind),
     votes: record ? votesOf(record) : [],
     href: `/v1/runs/${runId}`,

@@ -1,4 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
+import type { ArgumentChecks } from '../../shared/base/argument-checks.ts';
 import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import type { RunKeySpace } from '../../shared/state/script.ts';
@@ -81,6 +82,7 @@ export class ClientCore {
   #becomingReady: Promise<void> | undefined;
   #closed = false;
   #acceptedSincePrune = 0;
+  #checks: ArgumentChecks | undefined;
   readonly #closing = new AbortController();
   readonly #inProgress = new Set<Promise<unknown>>();
 
@@ -114,6 +116,12 @@ export class ClientCore {
 
   threadKeySpace(redis: RedisConnection): ThreadKeySpace {
     return { redis, keys: this.keys, cluster: this.cluster, clock: systemClock };
+  }
+
+  /** Loaded when it is first needed: few producers ever check arguments. */
+  async argumentChecks(): Promise<ArgumentChecks> {
+    const { ArgumentChecks } = await import('../../shared/base/argument-checks.ts');
+    return (this.#checks ??= new ArgumentChecks());
   }
 
   /** Aborts when the client closes. */

@@ -12,6 +12,7 @@ import { alreadyEnded, requireOperator, type Caller, checkRunId, runNotFound, sa
 import { leaveWaitQueues } from './cancel.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { loadChildren, loadLegible, loadView } from './read-run.ts';
+import { checkUpdatedArgs, hasUpdatedArgs } from '../../shared/contract/updated-args.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
@@ -45,6 +46,8 @@ export async function decideRun(
   return await reach(client, async (at) => {
     const record = await findAsking(await loadLegible(runId, at), decision.verdicts, at);
     if (isTerminalStatus(record.status)) throw alreadyEnded(runId);
+    if (hasUpdatedArgs(request))
+      checkUpdatedArgs(record.runId, request, record.pending, await at.core.argumentChecks());
     if (decision.topUp || decision.budget === 'approve') guardMoney(record, client);
     const account = decision.topUp ? accountOf(record) : undefined;
     if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, at);

@@ -91,11 +91,13 @@ export const pendingItem = z.object({
   /** How many different people have to grant it. Absent: one. */
   approvers: z.int().min(1).optional(),
   classification: classification.optional(),
+  /** JSON Schema of the arguments that a decision may put in the place of the model's. Absent: only the worker checks them. */
+  argsSchema: z.record(text, z.unknown()).optional(),
 });
 export type PendingItem = z.infer<typeof pendingItem>;
 
 /** The same as it is shown: what is about a call has the name that a decision about it uses. */
-export const pendingView = pendingItem.omit({ id: true }).extend({
+export const pendingView = pendingItem.omit({ id: true, argsSchema: true }).extend({
   toolCallId: text.optional().describe('Of calls and questions: what a decision names.'),
   id: text.optional().describe('Of everything else: the account, run, model or media job that it waits for.'),
 });

@@ -32,6 +32,14 @@ const permitPrefix = 'permit:';
 /** Of what people are shown that an agent is to be asked. */
 const maxShownChars = 4_000;
 
+/** What a person may put in its place. The agent is named for the reader alone. */
+const childArgs = {
+  type: 'object',
+  properties: { agentId: { type: 'string' }, input: { type: 'string' } },
+  required: ['input'],
+  additionalProperties: false,
+};
+
 /** Is this the id of a question whether an agent may be asked? */
 export function isPermit(id: string): boolean {
   return id.startsWith(permitPrefix);
@@ -100,6 +108,7 @@ export class ChildPermits {
         requestedAt: new Date(requestedAtMs).toISOString(),
         expiresAt: new Date(requestedAtMs + ttlMs).toISOString(),
         ...(!isQuestion && { mode: action === 'defer' ? ('deferred' as const) : ('approval' as const) }),
+        ...(!isQuestion && { argsSchema: childArgs }),
         ...(!isQuestion && approvers > 1 && { approvers }),
       }),
       expired,

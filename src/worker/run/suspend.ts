@@ -1,4 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
+import { jsonText } from '../../shared/base/json.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
 import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
@@ -36,7 +38,7 @@ export async function suspend(
   const { runId } = run.record;
   const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], orchestration } = wait;
   const isKept = keepsAsks(run, wait);
-  const pending = [...wait.pending];
+  const pending = withinRoom(wait.pending);
   const at = new Date(clock.now()).toISOString();
   const planned = [...children, ...(orchestration?.children ?? [])];
   const safeMs = clock.now() + lostInBetweenMs;
@@ -60,6 +62,20 @@ export async function suspend(
   if (cancelNow && !(isKept && cancelNow.onPendingApprovals === 'hold')) deps.wake(runId, 'a cancel was asked for');
   else await rest(runId, wait, hasCome, deps);
   return { kind: 'suspended' };
+}
+
+/** Of all schemas in one record; a step may make many calls. */
+const maxSchemasChars = 65_536;
+
+/** What the run waits for, without the schemas for which a record has no room. */
+function withinRoom(items: SuspendedWait['pending']): PendingItem[] {
+  let room = maxSchemasChars;
+  return items.map((item) => {
+    const chars = item.argsSchema === undefined ? 0 : jsonText(item.argsSchema).length;
+    if (chars > room) return { ...item, argsSchema: undefined };
+    room -= chars;
+    return item;
+  });
 }
 
 /** Starts the children of a suspended run. True when what an orchestration waits for came while it was running. */

@@ -103,6 +103,31 @@ const calls = [
   { kind: 'user_input', id: 'q_1', toolName: 'ask_user', reason: 'Which?' },
 ] as const;
 
+test('arguments that the call does not take decide nothing, and the answer says what is wrong', async () => {
+  const world = await serverWorld();
+  const properties = { amount: { type: 'integer' }, to: { type: 'string' } };
+  const argsSchema = { type: 'object', properties, required: ['amount'], additionalProperties: false };
+  const { runId } = await suspendedRun(world, [{ ...calls[0], argsSchema }, calls[1]]);
+  const grant = async (updatedArgs: object) =>
+    await world.send('POST', path(runId), { approvals: [{ toolCallId: 'call_1', granted: true, updatedArgs }] });
+  const wrong = await grant({ amount: 'ten', colour: 'blue' });
+  expect([wrong.status, wrong.body.error.code]).toEqual([400, 'validation']);
+  expect(wrong.body.error.message).toBe(
+    `call call_1 does not take these arguments: arguments: must NOT have additional properties (colour); amount: must be integer. Nothing was decided: run ${runId} still waits`,
+  );
+  expect(wrong.body.error.details[1]).toEqual({
+    path: 'approvals.0.updatedArgs',
+    message: 'amount: must be integer',
+  });
+  const { body } = await world.send('GET', '/v1/approvals');
+  expect(body.approvals.map((item: object) => 'argsSchema' in item)).toEqual([true, false]);
+  expect(body.approvals[0]).toMatchObject({ toolCallId: 'call_1', argsSchema, votes: [] });
+  const view = await world.send('GET', `/v1/runs/${runId}`);
+  expect(view.body).toMatchObject({ status: 'suspended', pending: [{ toolCallId: 'call_1' }, {}] });
+  expect(view.body.pending[0].argsSchema).toBeUndefined();
+  expect((await grant({ amount: 4 })).status).toBe(202);
+});
+
 test('calls are decided one by one, and the answer says what is still pending and who decided', async () => {
   const world = await serverWorld();
   const { runId } = await suspendedRun(world, calls);

@@ -93,6 +93,20 @@ test('a run goes on in another process from its state, where the other one was',
   expect(provider.calls()).toBe(2);
 });
 
+test('arguments that the tool does not take decide nothing, and the approval stays open', async () => {
+  const { agent, paid } = payingAgent();
+  const { runId } = await agent.run('Pay them.');
+  const grant = (toolCallId: string, updatedArgs: Record<string, unknown>) =>
+    agent.resume(runId, { approvals: [{ toolCallId, granted: true, updatedArgs }] }).result;
+  await expect(grant('a', { to: 7 })).rejects.toMatchObject({
+    code: 'validation',
+    message: expect.stringContaining('call a does not take these arguments: to: must be string'),
+  });
+  expect((await grant('a', { to: 'eve' })).status).toBe('suspended');
+  expect((await grant('b', { to: 'kim' })).status).toBe('completed');
+  expect(paid).toEqual(['eve', 'kim']);
+});
+
 test('a run that has ended cannot be entered again', async () => {
   const { agent, make } = payingAgent({ onPending: async () => ({ granted: true }) });
   const { runId } = await agent.run('Pay them.');

@@ -1,8 +1,9 @@
 import { defined } from '../../../shared/base/collections.ts';
-import { invalid } from '../../../shared/base/problems.ts';
+import { parseAs } from '../../../shared/base/problems.ts';
 import {
   decisionRequest,
   type DecisionInput,
+  type DecisionRequest,
   callDecision,
   type CallDecision,
 } from '../../../shared/contract/control.ts';
@@ -24,15 +25,19 @@ import type { SavedRun, Row } from './in-memory-row.ts';
 import type { PendingItem } from '../../../shared/contract/event.ts';
 
 /** One person's decision, checked. Throws `validation` or `secret_in_payload`. */
-export function decideOf(input: DecisionInput, by: string | undefined, atMs: number): Decide {
-  const parsed = decisionRequest.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error);
-  const secret = findSecretKey(parsed.data);
+export function checkedDecision(input: DecisionInput): DecisionRequest {
+  const request = parseAs(decisionRequest, input, 'the decision is not valid');
+  const secret = findSecretKey(request);
   if (secret) throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`);
-  const { budget } = parsed.data;
+  return request;
+}
+
+/** Throws `validation` for a top-up. */
+export function decideOf(request: DecisionRequest, by: string | undefined, atMs: number): Decide {
+  const { budget } = request;
   if (typeof budget === 'object') throw new RunError('validation', 'budget: a top-up needs budgets in Redis');
   const at = new Date(atMs).toISOString();
-  const verdicts = callVerdicts(parsed.data, by, at);
+  const verdicts = callVerdicts(request, by, at);
   const summary = [
     ...(budget ? [`budget: ${budget}`] : []),
     ...(verdicts.length > 0 ? [verdictsSummary(verdicts)] : []),

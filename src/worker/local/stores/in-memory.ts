@@ -1,6 +1,8 @@
+import { ArgumentChecks } from '../../../shared/base/argument-checks.ts';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import type { CancelRequest, DecisionInput, SteeringMessage } from '../../../shared/contract/control.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
+import { checkUpdatedArgs } from '../../../shared/contract/updated-args.ts';
 import { deadlineOf } from '../../../shared/contract/deadline.ts';
 import { silentLog, type Log } from '../../../shared/base/log.ts';
 import { Redactor } from '../../../shared/base/redact.ts';
@@ -14,7 +16,7 @@ import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { inMemoryChildren, inMemoryTimers, inMemoryWaits } from './in-memory-waits.ts';
 import { InMemoryLedger, inMemoryRateLimiter, noBreakers } from './in-memory-admission.ts';
 import { inMemoryThreads } from './in-memory-threads.ts';
-import { decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
+import { checkedDecision, decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
 import type { SavedRun } from './in-memory-row.ts';
 import { InMemoryRuns, type EventsListener } from './in-memory-runs.ts';
 import { maxInbox, type Inbox } from '../../../shared/state/run/control/inbox.ts';
@@ -66,6 +68,7 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
   const waits = inMemoryWaits(runs, clock);
   const deadlines = inMemoryTimers(clock);
   const children = inMemoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
+  const argumentChecks = new ArgumentChecks();
   const keepDeadline = (record: RunRecord) => {
     const atMs = deadlineOf(record);
     if (atMs !== undefined) void deadlines.at(record.runId, atMs);
@@ -102,7 +105,9 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
       return asked;
     },
     decide(runId, decision, by) {
-      const outcome = runs.decide(runId, decideOf(decision, by, clock.now()));
+      const request = checkedDecision(decision);
+      checkUpdatedArgs(runId, request, runs.record(runId)?.pending ?? [], argumentChecks);
+      const outcome = runs.decide(runId, decideOf(request, by, clock.now()));
       if (outcome.kind === 'resumed') void waits.clear(runId);
       return hasResumed(runId, outcome);
     },

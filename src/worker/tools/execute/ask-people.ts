@@ -1,6 +1,7 @@
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { PolicyVerdict } from '../../guards/policy.ts';
+import { askedSchema } from './asked-schema.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Permission } from './batch.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
@@ -109,6 +110,7 @@ function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission 
     expiresAt: new Date(expiresAtMs).toISOString(),
     mode: gate.kind === 'approval' ? gate.mode : undefined,
     approvers: gate.kind === 'approval' && approvers > 1 ? approvers : undefined,
+    argsSchema: gate.kind === 'approval' ? askedSchema(tool) : undefined,
     classification: { trust: tool.trust, sideEffectClass: tool.sideEffectClass, sensitivity: tool.sensitivity },
   };
   const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs };

@@ -1,3 +1,4 @@
+import { askedSchema } from './asked-schema.ts';
 import { assertNever, RunError, toolErrorHints, type ErrorCode } from '../../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
@@ -172,6 +173,7 @@ export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
     toolName: prepared.call.name,
     args: prepared.kind === 'ready' ? prepared.shown : {},
     reason: 'it is not known whether this call took effect',
+    argsSchema: prepared.kind === 'ready' ? askedSchema(prepared.tool) : undefined,
     requestedAt: new Date(ask.requestedAtMs).toISOString(),
     expiresAt: new Date(ask.expiresAtMs).toISOString(),
   };

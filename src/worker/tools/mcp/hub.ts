@@ -4,7 +4,7 @@ import { canonicalJson } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import type { OpenedTools } from '../source.ts';
-import { ArgumentChecks } from './check.ts';
+import { ArgumentChecks } from '../../../shared/base/argument-checks.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { grantsOf, type ServerGrant } from '../names.ts';
 import { ServerGone } from './link.ts';

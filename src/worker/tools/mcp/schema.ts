@@ -3,21 +3,16 @@ import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { withoutHidden } from '../../guards/folded-text.ts';
 import { clip } from '../../../shared/base/text.ts';
+import { linearRegExp, type ArgumentSchema, type SchemaDialect } from '../../../shared/base/argument-checks.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
-import { RE2JS } from 're2js';
 
 /** The schema of a server's tool, fit for use. */
-export interface BoundSchema {
+export interface BoundSchema extends ArgumentSchema {
   /** As the model sees it. */
   readonly parameters: Record<string, unknown>;
-  /** For the check of arguments: without patterns that could run for ever. */
-  readonly checked: Readonly<Record<string, unknown>>;
-  readonly dialect: SchemaDialect;
   /** Patterns that are left to the server. */
   readonly droppedPatterns: number;
 }
-
-export type SchemaDialect = 'draft-07' | '2020-12';
 
 export type SchemaOrProblem =
   | { readonly kind: 'fit'; readonly schema: BoundSchema }
@@ -56,6 +51,12 @@ export function boundSchema(given: unknown): SchemaOrProblem {
   walk.dropped = 0;
   const checked = copied(root, walk, 'checked') as Fields;
   return { kind: 'fit', schema: { parameters, checked, dialect, droppedPatterns: walk.dropped } };
+}
+
+/** A schema of a tool for the check of arguments: without texts, and without patterns that could run for ever. */
+export function checkedForm(parameters: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const root = { ...parameters };
+  return copied(root, { root, dropped: 0 }, 'checked') as Fields;
 }
 
 /** Bytes of JSON, or undefined when it is nested too deeply. Never recurses further than that. */
@@ -147,18 +148,6 @@ function isObject(value: unknown): value is object {
 }
 
 const maxPatternChars = 1_000;
-
-/**
- * Runs the patterns of schemas that strangers wrote, in time that grows with the text and not with the pattern's tricks.
- * Of the shape that Ajv asks for.
- */
-export const linearRegExp = Object.assign(
-  (pattern: string): { test(text: string): boolean } => {
-    const compiled = RE2JS.compile(pattern);
-    return { test: (text) => compiled.matcher(text).find() };
-  },
-  { code: 'linearRegExp' },
-);
 
 function acceptsPattern(pattern: unknown): boolean {
   if (typeof pattern !== 'string' || pattern.length > maxPatternChars) return false;

@@ -6,7 +6,7 @@ import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import { toolDefaults, ToolOutput, type Tool, type ToolContext } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
-import type { ArgumentChecks } from './check.ts';
+import type { ArgumentChecks } from '../../../shared/base/argument-checks.ts';
 import type { Connection } from './connection.ts';
 import { maxProgressNotes, minProgressGapMs } from './limits.ts';
 import { ServerGone, ServerRefusal } from './link.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ArgumentChecks } from '../../../../src/worker/tools/mcp/check.ts';
+import { ArgumentChecks } from '../../../../src/shared/base/argument-checks.ts';
 import { readTools } from '../../../../src/worker/tools/mcp/list.ts';
 import { maxTools } from '../../../../src/worker/tools/mcp/limits.ts';
 import { boundSchema, type BoundSchema } from '../../../../src/worker/tools/mcp/schema.ts';

@@ -1,15 +1,39 @@
-import { isRecord, jsonText } from '../../../shared/base/json.ts';
+import { isRecord, jsonText } from './json.ts';
 import { createHash } from 'node:crypto';
 import { createContext, Script } from 'node:vm';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { CheckedArgs } from '../tool.ts';
-import { linearRegExp, type BoundSchema } from './schema.ts';
+import { RE2JS } from 're2js';
+
+export type SchemaDialect = 'draft-07' | '2020-12';
+
+/** A JSON Schema of arguments. */
+export interface ArgumentSchema {
+  /** Without patterns that {@link linearRegExp} does not take. */
+  readonly checked: Readonly<Record<string, unknown>>;
+  readonly dialect: SchemaDialect;
+}
+
+export type ArgumentProblems =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly problems: readonly string[] };
 
 const compileMs = 1_000;
 const checkMs = 250;
 const maxProblems = 10;
 const maxKept = 500;
+
+/**
+ * Runs the patterns of schemas that strangers wrote, in time that grows with the text and not with the pattern's tricks.
+ * Of the shape that Ajv asks for.
+ */
+export const linearRegExp = Object.assign(
+  (pattern: string): { test(text: string): boolean } => {
+    const compiled = RE2JS.compile(pattern);
+    return { test: (text) => compiled.matcher(text).find() };
+  },
+  { code: 'linearRegExp' },
+);
 
 const options: Options = {
   strict: false,
@@ -24,15 +48,15 @@ const options: Options = {
 };
 
 /**
- * Checks arguments against the schemas of strangers, so that a model learns of its mistakes at once. The server has the last
- * word: where a schema takes too long, which it can whatever its size, the arguments go to the server unchecked, from then
+ * Checks arguments against the schemas of strangers, so that a model or a person learns of a mistake at once. The tool has the
+ * last word: where a schema takes too long, which it can whatever its size, the arguments go to the tool unchecked, from then
  * on always. Schemas are compiled when they are first needed; the last 500 are kept.
  */
 export class ArgumentChecks {
   readonly #known = new Map<string, ValidateFunction | 'too_slow'>();
 
   /** `onTooSlow` is called once, when a schema turns out to be too slow. */
-  check(schema: BoundSchema, args: unknown, onTooSlow: () => void): CheckedArgs {
+  check(schema: ArgumentSchema, args: unknown, onTooSlow: () => void): ArgumentProblems {
     if (!isRecord(args)) return { ok: false, problems: ['arguments: must be an object'] };
     const key = createHash('sha256').update(schema.dialect).update(jsonText(schema.checked)).digest('base64');
     try {
@@ -56,7 +80,7 @@ export class ArgumentChecks {
   }
 }
 
-function compiled({ checked, dialect }: BoundSchema): ValidateFunction {
+function compiled({ checked, dialect }: ArgumentSchema): ValidateFunction {
   return (dialect === 'draft-07' ? new Ajv(options) : new Ajv2020(options)).compile(checked);
 }
 
@@ -78,9 +102,10 @@ function withDeadline<T>(timeoutMs: number, work: () => T): T {
 }
 
 function problemsOf(errors: readonly ErrorObject[]): string[] {
-  const texts = errors.map(({ instancePath, message, params }) => {
+  const texts = errors.map(({ instancePath, keyword, message, params }) => {
     const path = instancePath.slice(1).replaceAll('/', '.') || 'arguments';
     const extra: unknown = params['additionalProperty'];
+    if (keyword === 'false schema') return `${path}: must not be given`;
     return `${path}: ${message ?? 'is wrong'}${typeof extra === 'string' ? ` (${extra.slice(0, 64)})` : ''}`;
   });
   return [...new Set(texts)].slice(0, maxProblems);

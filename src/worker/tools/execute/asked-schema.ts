@@ -1,0 +1,22 @@
+import { jsonText } from '../../../shared/base/json.ts';
+import type { Tool } from '../tool.ts';
+import { checkedForm } from '../mcp/schema.ts';
+
+/** Of one schema that travels with a call which waits for people. */
+const maxSchemaChars = 16_384;
+
+/**
+ * The schema of the arguments that a person may give a call in place of the model's, so that a producer, which has no code of
+ * tools, can refuse others. Undefined where it is too large: then only the worker checks them.
+ */
+export function askedSchema(tool: Pick<Tool, 'parameters' | 'fixedArgs'>): Record<string, unknown> | undefined {
+  const schema = withoutFixed(checkedForm(tool.parameters), Object.keys(tool.fixedArgs ?? {}));
+  return jsonText(schema).length <= maxSchemaChars ? schema : undefined;
+}
+
+/** What the agent sets itself no person may set. */
+function withoutFixed(schema: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  if (names.length === 0) return schema;
+  const properties = schema['properties'] as Record<string, unknown> | undefined;
+  return { ...schema, properties: { ...properties, ...Object.fromEntries(names.map((name) => [name, false])) } };
+}
