@@ -3,14 +3,11 @@ import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import { costRowsOf } from '../../shared/state/money/costs.ts';
-import { costRow, type CostRow } from '../../shared/contract/money.ts';
+import { costCounters, costRow, costSums, type CostRow, type CostSums } from '../../shared/contract/money.ts';
 import type { TenantClient } from './client-core.ts';
 
 export const costGroup = z.enum(['tenant', 'agent', 'model', 'day']);
 export type CostGroup = z.infer<typeof costGroup>;
-
-const sums = costRow.omit({ day: true, agent: true, provider: true, model: true });
-type Sums = z.infer<typeof sums>;
 
 /** One group: the fields that were asked to group by, and what its calls came to. */
 const costGroupRow = z.object({
@@ -20,7 +17,7 @@ const costGroupRow = z.object({
   /** With `model`: the same model of two providers makes two rows. */
   provider: z.string().optional(),
   model: z.string().optional(),
-  ...sums.shape,
+  ...costSums.shape,
 });
 export type CostGroupRow = z.infer<typeof costGroupRow>;
 
@@ -30,7 +27,7 @@ export const costReport = z.object({
   to: costRow.shape.day,
   by: z.array(costGroup),
   rows: z.array(costGroupRow),
-  totals: sums,
+  totals: costSums,
 });
 export type CostReport = z.infer<typeof costReport>;
 
@@ -124,10 +121,8 @@ function headOf({ day, agent, provider, model }: CostRow, by: readonly CostGroup
   });
 }
 
-const sumFields = Object.keys(sums.shape) as (keyof Sums)[];
-
-function sumOf(rows: readonly Sums[]): Sums {
-  const total = Object.fromEntries(sumFields.map((field) => [field, 0])) as Record<keyof Sums, number>;
-  for (const row of rows) for (const field of sumFields) total[field] += row[field];
+function sumOf(rows: readonly CostSums[]): CostSums {
+  const total = Object.fromEntries(costCounters.map((field) => [field, 0])) as CostSums;
+  for (const row of rows) for (const field of costCounters) total[field] += row[field];
   return total;
 }

@@ -11,7 +11,7 @@ import { isAboutCall, pendingNameOf } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
 
 /** What a handle passes on to the client that made it. */
-interface RunOperations {
+export interface RunOperations {
   events(runId: string, options?: EventsOptions): AsyncIterable<RunEvent>;
   events(runId: string, options: DialectEventsOptions): AsyncIterable<DialectEvent>;
   result(runId: string, options?: ResultOptions): Promise<RunOutcomeView>;

@@ -12,21 +12,14 @@ export interface Span {
   readonly end: number;
 }
 
-/**
- * Finds the items of a list while its bytes arrive, so that a list of too many is refused before it is kept. Throws
- * `validation` for one item too many.
- */
-export interface ItemScanner {
-  write(chunk: Uint8Array): void;
-  /** The items, once every byte was written. */
-  end(): readonly Span[];
-}
-
 const newline = 0x0a;
 const blanks: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d]);
 
-/** One item a line; blank lines are none. */
-export class LineScanner implements ItemScanner {
+/**
+ * Finds the items of a list while its bytes arrive, so that a list of too many is refused before it is kept: one item a line;
+ * blank lines are none. Throws `validation` for one item too many.
+ */
+export class LineScanner {
   readonly #spans: Span[] = [];
   #at = 0;
   #start: number | undefined;
@@ -65,10 +58,10 @@ export class LineScanner implements ItemScanner {
 }
 
 /**
- * One item an element of a JSON array. Elements are only separated here; `enqueue-bulk` parses them later. Throws also
+ * The same with one item an element of a JSON array. Elements are only separated here; `enqueue-bulk` parses them later. Throws also
  * `invalid_json`, `too_deep`, and `payload_too_large` for an element over the limit: its end is not looked for.
  */
-export class ArrayScanner implements ItemScanner {
+export class ArrayScanner {
   readonly #spans: Span[] = [];
   readonly #tokenizer = new Tokenizer({ stringBufferSize: 64 * 1024, numberBufferSize: 1_024 });
   #expected: 'array' | 'element or end' | 'element' | 'separator' | 'nothing' = 'array';

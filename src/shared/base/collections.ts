@@ -16,6 +16,27 @@ export function pairsOf<T>(flat: readonly T[]): readonly (readonly [T, T])[] {
   return Array.from({ length: Math.floor(flat.length / 2) }, (_, i) => [flat[2 * i] as T, flat[2 * i + 1] as T]);
 }
 
+/** Neighbours together: at most `most` of them, and `maxBytes` of theirs. One that is larger is alone. */
+export function* inBatches<T>(
+  items: readonly T[],
+  bytesOf: (item: T) => number,
+  { most, maxBytes }: { readonly most: number; readonly maxBytes: number },
+): Generator<readonly T[], void, void> {
+  let batch: T[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    const itemBytes = bytesOf(item);
+    if (batch.length > 0 && (batch.length >= most || bytes + itemBytes > maxBytes)) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(item);
+    bytes += itemBytes;
+  }
+  if (batch.length > 0) yield batch;
+}
+
 /** Works through the items, at most `width` at a time, in order of their start. */
 export async function inLanes<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values();

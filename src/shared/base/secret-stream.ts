@@ -10,17 +10,15 @@ type Span = [from: number, to: number];
 export class SecretForms {
   /** One for each number that some text starts with: it rules out most characters of a longer text at once. */
   readonly #starts = new Uint8Array(startNumbers);
-  readonly #byStart = new Map<number, string[]>();
-  readonly #byFirst = new Map<string, string[]>();
+  readonly #byStart: ReadonlyMap<number, readonly string[]>;
+  readonly #byFirst: ReadonlyMap<string, readonly string[]>;
   readonly #longest: number;
 
   constructor(forms: readonly string[]) {
     this.#longest = Math.max(0, ...forms.map((form) => form.length));
-    for (const form of forms) {
-      this.#starts[startAt(form, 0)] = 1;
-      add(this.#byStart, startAt(form, 0), form);
-      add(this.#byFirst, form.charAt(0), form);
-    }
+    this.#byStart = Map.groupBy(forms, (form) => startAt(form, 0));
+    this.#byFirst = Map.groupBy(forms, (form) => form.charAt(0));
+    for (const start of this.#byStart.keys()) this.#starts[start] = 1;
   }
 
   /** The first `end` characters with a mark for each secret in them, and the rest. What reaches over the end is marked. */
@@ -68,12 +66,6 @@ const startNumbers = 2 ** 16;
 function startAt(text: string, at: number): number {
   const mixed = (text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2);
   return mixed % startNumbers;
-}
-
-function add<Key>(lists: Map<Key, string[]>, key: Key, form: string): void {
-  const list = lists.get(key);
-  if (list) list.push(form);
-  else lists.set(key, [form]);
 }
 
 /** Adds a span that begins no earlier than the last one, to that one when they overlap. */

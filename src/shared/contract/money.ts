@@ -59,23 +59,17 @@ interface CountedAttempt {
 }
 
 /** The run's sum with one more attempt. Skipped attempts change nothing; failed ones count, with what they used. */
-export function addAttempt(sum: RunUsage, attempt: CountedAttempt): RunUsage {
-  if (attempt.outcome === 'skipped') return sum;
-  const used = attempt.usage ?? zeroUsage;
-  const { byModel, ...totals } = sum;
-  const before = usedBy(byModel, attempt.model) ?? { ...zeroUsage, attemptCount: 0, costMicrocents: 0 };
-  const after = {
-    ...addUsage(before, used),
-    attemptCount: before.attemptCount + 1,
-    costMicrocents: before.costMicrocents + attempt.costMicrocents,
-  };
-  return { ...addUsage(totals, used), byModel: { ...byModel, [attempt.model]: after } };
+export function addAttempt(sum: RunUsage, { outcome, model, usage: of, costMicrocents }: CountedAttempt): RunUsage {
+  if (outcome === 'skipped') return sum;
+  const used = addUsage(zeroUsage, of ?? zeroUsage);
+  return addRunUsage(sum, { ...used, byModel: { [model]: { ...used, attemptCount: 1, costMicrocents } } });
 }
 
 /** The sums of two runs together. */
 export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
   const { byModel: ofA, ...sumA } = a;
   const { byModel: ofB, ...sumB } = b;
+  // Callers may name models as they like, and every object has something called `constructor`.
   const models = new Map(Object.entries(ofA));
   for (const [model, used] of Object.entries(ofB)) {
     const before = models.get(model);
@@ -87,11 +81,6 @@ export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
     models.set(model, sum ?? used);
   }
   return { ...addUsage(sumA, sumB), byModel: Object.fromEntries(models) };
-}
-
-/** Every object has something called `constructor`, and callers may name models as they like. */
-function usedBy(byModel: RunUsage['byModel'], model: string): RunUsage['byModel'][string] | undefined {
-  return Object.hasOwn(byModel, model) ? byModel[model] : undefined;
 }
 
 /** What happens before a call that could pass a cap: the run fails, waits for a person, or goes on with a warning. */
@@ -156,17 +145,24 @@ export const budgetView = z.object({
 });
 export type BudgetView = z.infer<typeof budgetView>;
 
-/** Costs of one day (UTC), agent and model of a tenant. */
-export const costRow = z.object({
-  day: z.iso.date(),
-  agent: z.string(),
-  provider: z.string(),
-  model: z.string(),
+/** What is counted of attempts. */
+export const costSums = z.object({
   attempts: z.int().min(0),
   ...usage.shape,
   costMicrocents: microcents,
   /** Beside `costMicrocents`: what calls of unknown outcome may have cost. */
   unconfirmedMicrocents: microcents,
   unpricedAttempts: z.int().min(0),
+});
+export type CostSums = z.infer<typeof costSums>;
+export const costCounters = costSums.keyof().options;
+
+/** Costs of one day (UTC), agent and model of a tenant. */
+export const costRow = z.object({
+  day: z.iso.date(),
+  agent: z.string(),
+  provider: z.string(),
+  model: z.string(),
+  ...costSums.shape,
 });
 export type CostRow = z.infer<typeof costRow>;

@@ -2,6 +2,7 @@ import { RunError, type ErrorCode } from '../base/errors.ts';
 import { pendingItem } from './event.ts';
 import { storedJson } from '../base/json.ts';
 import {
+  durationOf,
   lineage,
   recordFromHash,
   runRecord,
@@ -117,7 +118,6 @@ export interface EndFacts {
 }
 
 export function endFactsOf(record: RunRecord): EndFacts {
-  const { status, error, startedAt, endedAt, workedMs = 0, costMicrocents, steps } = record;
-  const durationMs = startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : 0;
-  return { status, code: error?.code, durationMs, workedMs, costMicrocents, steps };
+  const { status, error, workedMs = 0, costMicrocents, steps } = record;
+  return { status, code: error?.code, durationMs: durationOf(record) ?? 0, workedMs, costMicrocents, steps };
 }

@@ -355,7 +355,8 @@ export function viewOf(
   };
 }
 
-function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'endedAt'>): number | undefined {
+/** From its first start to its end. */
+export function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'endedAt'>): number | undefined {
   return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 

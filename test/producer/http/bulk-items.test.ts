@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ArrayScanner, LineScanner, type ItemScanner } from '../../../src/producer/http/bulk-items.ts';
+import { ArrayScanner, LineScanner } from '../../../src/producer/http/bulk-items.ts';
 import { BodyBytes } from '../../../src/producer/http/read-body.ts';
 
 /** What the items of a body are when its bytes arrive in chunks of these lengths. */
-function itemsOf(scanner: ItemScanner, body: string, lengths: readonly number[]): unknown[] {
+function itemsOf(scanner: LineScanner | ArrayScanner, body: string, lengths: readonly number[]): unknown[] {
   using bytes = new BodyBytes();
   const all = Buffer.from(body);
   for (let at = 0, i = 0; at < all.length; i++) {

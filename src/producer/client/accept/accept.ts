@@ -13,7 +13,7 @@ import {
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { familyPorts } from '../cancel.ts';
 import type { Accepted, BulkAnswer, JobToAdd } from '../enqueue.ts';
-import { requireOperator, type Caller, parseRequest } from './validate.ts';
+import { requireOperator, parseRequest } from './validate.ts';
 import { reach, type Connected, type Reached, type TenantClient } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, isRefusal, lookAgain } from './thread-entry.ts';
@@ -27,10 +27,9 @@ const replicaTimeoutMs = 500;
  * leaves a queued run without a job, which the reconciler requeues.
  */
 export async function acceptRun(input: unknown, client: TenantClient, signal?: AbortSignal): Promise<Accepted> {
-  const parsed = parseFor(client, input);
-  const { models } = client.core;
+  const read = readRequest(input, client);
   // Without a wait where none is needed: a call that has begun is finished also while the client closes.
-  const request = models.concerns(parsed) ? await models.check(parsed) : parsed;
+  const request = read instanceof Promise ? await read : read;
   signal?.throwIfAborted();
   const [answer] = await acceptRequests([request], client);
   if (!answer || answer instanceof RunError) throw answer;
@@ -52,7 +51,7 @@ export async function acceptRuns(inputs: readonly unknown[], client: TenantClien
       chunks[start / chunkSize] = chunk.map(() => refusal);
       return;
     }
-    const requests = await Promise.all(chunk.map((input) => orRefusal(() => readRequest(input, client))));
+    const requests = await Promise.all(chunk.map((input) => orRefusal(async () => readRequest(input, client))));
     const answers = await orRefusal(() => acceptRequests(requests, client), hasCode('queue_unavailable'));
     if (answers instanceof RunError) unavailable ??= answers;
     chunks[start / chunkSize] =
@@ -78,16 +77,11 @@ async function orRefusal<T>(
   }
 }
 
-function parseFor(caller: Caller, input: unknown): RunRequest {
+function readRequest(input: unknown, client: TenantClient): RunRequest | Promise<RunRequest> {
   const request = parseRequest(input);
-  if (request.raise) requireOperator(caller, 'raise');
-  return request;
-}
-
-async function readRequest(input: unknown, client: TenantClient): Promise<RunRequest> {
-  const request = parseFor(client, input);
+  if (request.raise) requireOperator(client, 'raise');
   const { models } = client.core;
-  return models.concerns(request) ? await models.check(request) : request;
+  return models.concerns(request) ? models.check(request) : request;
 }
 
 type Answers = readonly (Accepted | RunError)[];

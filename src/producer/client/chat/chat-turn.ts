@@ -1,8 +1,9 @@
 import { RunError } from '../../../shared/base/errors.ts';
-import { type RunOutcomeView, isTerminalStatus, type RunView } from '../../../shared/contract/run.ts';
-import type { ResultOptions, EventsOptions } from '../options.ts';
+import { isTerminalStatus, type RunView } from '../../../shared/contract/run.ts';
+import type { ResultOptions } from '../options.ts';
+import type { RunOperations } from '../run-handle.ts';
 import { type ChatTurnProducer, failure } from '../../chat/hooks.ts';
-import { type OpenTurn, executionNotFound, isUnknownRun } from './open-turn.ts';
+import { type OpenTurn, executionNotFound, notFoundAs } from './open-turn.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
@@ -12,11 +13,7 @@ import { stoppable } from '../stop-signal.ts';
 import { zeroUsage } from '../../../shared/contract/money.ts';
 
 /** What a turn asks of its client. */
-interface TurnReads {
-  events(runId: string, options: EventsOptions): AsyncIterable<RunEvent>;
-  get(runId: string): Promise<RunView>;
-  result(runId: string, options?: ResultOptions): Promise<RunOutcomeView>;
-}
+type TurnReads = Pick<RunOperations, 'events' | 'get' | 'result'>;
 
 /** One turn of a chat, on a worker. Needs no closing. */
 export class ChatTurn {
@@ -126,9 +123,7 @@ async function* replayResult(
   reads: TurnReads,
   why: unknown = executionNotFound(turn.executionId),
 ): AsyncGenerator<ChatLine, void, undefined> {
-  const run = await reads.get(turn.runId).catch((error: unknown) => {
-    throw isUnknownRun(error) ? executionNotFound(turn.executionId) : error;
-  });
+  const run = await reads.get(turn.runId).catch(notFoundAs(turn.executionId));
   if (!isTerminalStatus(run.status)) throw why;
   const again = { ...turn, replayed: true };
   const project = createProjector('ndjson-chat', { tenant: turn.tenantId });

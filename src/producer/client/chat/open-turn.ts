@@ -1,12 +1,6 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { runIdForExecution, publicId } from '../../../shared/base/ids.ts';
-import {
-  isTerminalStatus,
-  type RunRecord,
-  chatPosition,
-  runRequest,
-  type RunRequestInput,
-} from '../../../shared/contract/run.ts';
+import { isTerminalStatus, chatPosition, runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
 import { acceptRun } from '../accept/accept.ts';
 import { parseSafely } from '../accept/validate.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -41,14 +35,14 @@ export async function submitTurn(
   client: TenantClient,
 ): Promise<OpenTurn> {
   const { tenant } = client;
-  const { request, turnIndex } = turnToRun(asked, tenant, executionId);
+  const request = turnToRun(asked, tenant, executionId);
   const { runId, status, attached } = await acceptRun(request, client, signal);
   return {
     runId,
     executionId: request.executionId,
     tenantId: tenant,
     sessionId: request.sessionId,
-    turnIndex,
+    turnIndex: request.chat.turnIndex,
     attached,
     replayed: attached && isTerminalStatus(status),
   };
@@ -56,7 +50,8 @@ export async function submitTurn(
 
 /** The turn that was submitted under this execution id. Throws `execution_not_found`, `invalid_id`. */
 export async function findTurn(executionId: string, client: TenantClient): Promise<OpenTurn> {
-  const { runId, tenant, request, status } = await recordOf(checkExecutionId(executionId), client);
+  const id = runIdForExecution(client.tenant, checkExecutionId(executionId));
+  const { runId, tenant, request, status } = await getRecord(id, client).catch(notFoundAs(executionId));
   return {
     runId,
     executionId,
@@ -68,16 +63,11 @@ export async function findTurn(executionId: string, client: TenantClient): Promi
   };
 }
 
-async function recordOf(executionId: string, client: TenantClient): Promise<RunRecord> {
-  try {
-    return await getRecord(runIdForExecution(client.tenant, executionId), client);
-  } catch (error) {
-    throw isUnknownRun(error) ? executionNotFound(executionId) : error;
-  }
-}
-
-export function isUnknownRun(error: unknown): boolean {
-  return error instanceof RunError && error.code === 'run_not_found';
+/** Throws again; for a run that is not known, that nothing is known of its execution. */
+export function notFoundAs(executionId: string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof RunError && error.code === 'run_not_found' ? executionNotFound(executionId) : error;
+  };
 }
 
 export function executionNotFound(executionId: string): RunError {
@@ -103,30 +93,23 @@ export const chatTurnRequest = z.strictObject({
 });
 export type ChatTurnRequest = z.input<typeof chatTurnRequest>;
 
-/** The run that a turn is. */
-export interface TurnToRun {
-  readonly request: RunRequestInput & { readonly executionId: string; readonly sessionId: string };
-  readonly turnIndex: number;
-}
-
-/** Throws as `parseRequest` does, with every problem at once. */
-export function turnToRun(asked: unknown, tenant: string, executionId: string | undefined): TurnToRun {
+/** The run that a turn is. Throws as `parseRequest` does, with every problem at once. */
+function turnToRun(asked: unknown, tenant: string, executionId: string | undefined) {
   const parsed = parseSafely(chatTurnRequest, 'message', asked);
   const { message, sessionId, turnIndex, userId, projectId = tenant, ...rest } = parsed;
   const session = { sessionId, projectId: projectId === tenant ? undefined : projectId };
-  const request = {
+  return {
     ...rest,
     input: message,
     sessionId,
     thread: rest.thread ?? deriveThreadId(session),
     chat: { turnIndex, userId },
     executionId: checkExecutionId(executionId ?? deriveExecutionId({ projectId, sessionId, turnIndex })),
-  };
-  return { request, turnIndex };
+  } satisfies RunRequestInput;
 }
 
 /** Throws `invalid_id`. */
-export function checkExecutionId(id: unknown): string {
+function checkExecutionId(id: unknown): string {
   const parsed = publicId.safeParse(id);
   if (parsed.success) return parsed.data;
   throw new RunError('invalid_id', `the execution id ${parsed.error.issues[0]?.message ?? 'is not valid'}`);

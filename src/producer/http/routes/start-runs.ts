@@ -5,6 +5,7 @@ import type { App, Services } from '../app.ts';
 import { acceptedRun, errors, route } from '../openapi.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
+import { inBatches } from '../../../shared/base/collections.ts';
 import type { FastifyRequest } from 'fastify';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { BulkAnswer } from '../../client/enqueue.ts';
@@ -47,8 +48,7 @@ function withExecutionId(body: unknown, key: string | undefined): unknown {
 const maxBodyBytes = 64 * 1024 * 1024;
 const mebibyte = 1024 * 1024;
 /** What is parsed and accepted at a time. Parsed JSON may need thirty times the bytes that it is written in. */
-const groupBytes = 256 * 1024;
-const groupItems = 1_000;
+const groupBounds = { most: 1_000, maxBytes: 256 * 1024 };
 
 const bulkRoute = route('write', {
   summary: 'Start many runs',
@@ -117,7 +117,7 @@ async function* answersTo(
   using bytes = new BodyBytes();
   const spans = await scan(body, headers, bytes, share, signal);
   let unavailable: RunError | undefined;
-  for (const group of groupsOf(spans)) {
+  for (const group of inBatches(spans, ({ start, end }) => end - start, groupBounds)) {
     const items = group.map(({ start, end }) =>
       end - start > maxItemBytes ? tooLarge(infoOf) : itemOf(bytes.take(start, end)),
     );
@@ -148,22 +148,6 @@ async function scan(
     bytes.add(chunk);
   }
   return scanner.end();
-}
-
-function* groupsOf(spans: readonly Span[]): Generator<readonly Span[], void, void> {
-  let group: Span[] = [];
-  let bytes = 0;
-  for (const span of spans) {
-    const spanBytes = span.end - span.start;
-    if (group.length > 0 && (group.length === groupItems || bytes + spanBytes > groupBytes)) {
-      yield group;
-      group = [];
-      bytes = 0;
-    }
-    group.push(span);
-    bytes += spanBytes;
-  }
-  if (group.length > 0) yield group;
 }
 
 function tooLarge(infoOf: (error: unknown) => ErrorInfo): Item {

@@ -206,13 +206,7 @@ export class OrchestrationLog implements OrchestrationFacts {
   unpriced = false;
 
   constructor(from?: OrchestrationFacts) {
-    if (!from) return;
-    this.facts.push(...from.facts);
-    for (const [id, atMs] of from.children) this.children.set(id, atMs);
-    this.emitted = from.emitted;
-    this.lostMicrocents = from.lostMicrocents;
-    this.workedMs = from.workedMs;
-    this.unpriced = from.unpriced;
+    if (from) Object.assign(this, from, { facts: [...from.facts], children: new Map(from.children) });
   }
 
   addStep({ key, value, at, emitted, spent, workedMs }: JournalEntryOf<'orchestration_step'>): void {

@@ -1,7 +1,7 @@
 import { jsonOr, jsonText } from '../../base/json.ts';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
-import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
+import { costCounters, windowOf, type CostRow, type CostSums, type Usage } from '../../contract/money.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
 
@@ -67,19 +67,6 @@ function countersOf({ id, agentId, attempts }: Counted): (string | number)[] {
   return [id, counters.length, ...counters.flat()];
 }
 
-const costCounters = [
-  'attempts',
-  'input',
-  'output',
-  'cached',
-  'cacheWrite',
-  'total',
-  'costMicrocents',
-  'unconfirmedMicrocents',
-  'unpricedAttempts',
-] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
-type CostCounter = (typeof costCounters)[number];
-
 export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
 
 /** Names what was paid for. A field of the hash at `keys.costs` is a counter, a space and this. */
@@ -101,7 +88,7 @@ export function costIncrements(agent: string, attempts: readonly PaidAttempt[]):
   const sums = new Map<string, number>();
   for (const { provider, model, usage, costMicrocents, priced } of attempts) {
     const { input, output, cached, cacheWrite, total } = usage;
-    const counts: Partial<Record<CostCounter, number>> = {
+    const counts: Partial<CostSums> = {
       attempts: 1,
       input,
       output,
@@ -139,6 +126,6 @@ function emptyRow(day: string, source: string): CostRow | undefined {
   const names = sourceNames.safeParse(jsonOr(source));
   if (!names.success) return undefined;
   const [agent, provider, model] = names.data;
-  const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as Record<CostCounter, number>;
+  const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as CostSums;
   return { day, agent, provider, model, ...zeros };
 }

@@ -1,15 +1,19 @@
-import { type Sanitization, type TrustClass, sanitization, trustClass } from '../../contract/agent/agent.ts';
-import { type Sensitivity, sensitivity } from '../../contract/message.ts';
+import { sanitization, trustClass } from '../../contract/agent/agent.ts';
+import { sensitivity } from '../../contract/message.ts';
 import { z } from 'zod';
 import { RunError } from '../../base/errors.ts';
 
-/** What is known about a kept result beside its text. */
-export interface ArtifactInfo {
-  readonly toolName: string;
-  readonly trust: TrustClass;
-  readonly sensitivity: Sensitivity;
+/** What is known about a body, as stores write it down. */
+export const keptInfo = z.object({
+  toolName: z.string(),
+  trust: trustClass,
+  sensitivity,
   /** What is done to it before a model reads it. Absent: what its trust class asks for. */
-  readonly inboundSanitization?: Sanitization;
+  inboundSanitization: sanitization.exactOptional(),
+});
+
+/** What is known about a kept result beside its text. */
+export interface ArtifactInfo extends Readonly<z.infer<typeof keptInfo>> {
   readonly totalBytes: number;
 }
 
@@ -31,14 +35,6 @@ export interface Artifacts {
   /** Forgets everything of a run. What a run leaves behind by a crash goes by itself after 7 days. */
   drop(runId: string): Promise<void>;
 }
-
-/** What is known about a body, as stores write it down. */
-export const keptInfo = z.object({
-  toolName: z.string(),
-  trust: trustClass,
-  sensitivity,
-  inboundSanitization: sanitization.exactOptional(),
-});
 
 /** The bounds of every store of kept results, in bytes. */
 export interface ArtifactBounds {

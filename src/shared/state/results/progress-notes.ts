@@ -1,4 +1,4 @@
-import { type Sensitivity, sensitivity } from '../../contract/message.ts';
+import { sensitivity } from '../../contract/message.ts';
 import {
   type ProgressNote,
   type ProgressQuery,
@@ -27,16 +27,21 @@ import { isMissing, writeWhole } from './folder-artifacts.ts';
 import { createHash } from 'node:crypto';
 import { cleanText } from '../../base/text.ts';
 
-/** A note to be written. */
-export interface ProgressDraft {
-  readonly runId: string;
-  readonly tenant: string;
-  readonly role: string;
+const draftForm = z.object({
+  runId: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'is not a run id'),
+  role: progressRole,
   /** Default: the next of this run and role. */
-  readonly seq?: number;
-  readonly text: string;
-  readonly sensitivity: Sensitivity;
-  readonly tags: readonly string[];
+  seq: progressSeq.optional(),
+  text: z
+    .string()
+    .refine((text) => Buffer.byteLength(text) <= maxNoteBytes, `must be at most ${maxNoteBytes} bytes of text`),
+  sensitivity,
+  tags: progressTags.readonly(),
+});
+
+/** A note to be written. */
+export interface ProgressDraft extends Readonly<z.input<typeof draftForm>> {
+  readonly tenant: string;
   /** The same key again writes nothing, and answers the note that there is. */
   readonly key: string;
 }
@@ -153,17 +158,6 @@ async function announce(
   write.hset(notes, noteField(note), jsonText(note)).expire(notes, ttlS);
   await sendAll(write);
 }
-
-const draftForm = z.object({
-  runId: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'is not a run id'),
-  role: progressRole,
-  seq: progressSeq.optional(),
-  text: z
-    .string()
-    .refine((text) => Buffer.byteLength(text) <= maxNoteBytes, `must be at most ${maxNoteBytes} bytes of text`),
-  sensitivity,
-  tags: progressTags,
-});
 
 /** Throws `validation`, with every problem. */
 export function checkDraft(draft: ProgressDraft): void {

@@ -7,6 +7,7 @@ import {
   publishLifecycle,
   type OutgoingEvent,
 } from '../script.ts';
+import { inBatches } from '../../base/collections.ts';
 import { redisError, refusal } from '../errors.ts';
 import type { CommitReply } from './commit.ts';
 
@@ -38,7 +39,8 @@ export function gatheredFlush(space: RunKeySpace): FlushRun {
   const send = () => {
     const flushes = waiting;
     waiting = [];
-    for (const group of groups(flushes, space.cluster ? 1 : maxRuns)) void callFor(group, space);
+    const bounds = { most: space.cluster ? 1 : maxRuns, maxBytes };
+    for (const group of inBatches(flushes, ({ bytes }) => bytes, bounds)) void callFor(group, space);
   };
   return (runId, seq, events) => {
     const { promise, resolve, reject } = Promise.withResolvers<CommitReply>();
@@ -71,19 +73,4 @@ function settle({ runId, seq, events, resolve, reject }: Flush, result: 0 | 1 | 
   if (result === 0) return resolve({ kind: 'fenced' });
   publishLifecycle(space, runId, events);
   resolve({ kind: 'ok', seq: seq + events.length });
-}
-
-function* groups(flushes: readonly Flush[], limit: number): Generator<readonly Flush[]> {
-  let group: Flush[] = [];
-  let bytes = 0;
-  for (const flush of flushes) {
-    if (group.length > 0 && (group.length >= limit || bytes + flush.bytes > maxBytes)) {
-      yield group;
-      group = [];
-      bytes = 0;
-    }
-    group.push(flush);
-    bytes += flush.bytes;
-  }
-  if (group.length > 0) yield group;
 }

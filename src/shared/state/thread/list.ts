@@ -4,7 +4,7 @@ import { loadScript, runScript } from '../script.ts';
 import { infoFromHash } from './log.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
-import { defined } from '../../base/collections.ts';
+import { defined, pairsOf } from '../../base/collections.ts';
 
 const listScript = loadScript(import.meta.url, './list.lua');
 const removeScript = loadScript(import.meta.url, './remove.lua');
@@ -164,10 +164,7 @@ export async function purgeThreads(space: ThreadKeySpace, tenant: string, cursor
 }
 
 function listedOf(flat: readonly string[]): ListedThread[] {
-  return Array.from({ length: flat.length / 2 }, (_, i) => ({
-    threadId: flat[2 * i] as string,
-    changedAtMs: Number(flat[2 * i + 1]),
-  }));
+  return pairsOf(flat).map(([threadId, at]) => ({ threadId, changedAtMs: Number(at) }));
 }
 
 export function listCursor({ changedAtMs, threadId }: ListedThread): string {

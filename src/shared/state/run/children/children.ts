@@ -15,11 +15,11 @@ import {
   type WaitEnded,
   waitEndArgs,
 } from '../waits/resume.ts';
-import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
+import { durationOf, isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
 import { stopRun } from '../control/stop-run.ts';
 import type { ThreadKeySpace } from '../../thread/key-space.ts';
 import { lookSoonAtThread, releaseToNext } from '../../thread/lock.ts';
-import { zeroUsage } from '../../../contract/money.ts';
+import { emptyRunUsage } from '../../../contract/money.ts';
 import { defined } from '../../../base/collections.ts';
 import { withNamedErrors } from '../../errors.ts';
 
@@ -65,7 +65,7 @@ export interface RunGroup {
 
 /** What a parent gets about the end of this run. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
-  const { runId, status, result, error, costMicrocents, usage, steps, startedAt, endedAt, toolCalls } = record;
+  const { runId, status, result, error, costMicrocents, usage, steps, toolCalls } = record;
   const child = {
     kind: 'child',
     id: runId,
@@ -77,15 +77,11 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
     usage,
     steps,
     toolCalls,
-    durationMs: durationOf({ startedAt, endedAt }),
+    durationMs: durationOf(record),
     at,
   };
   const parsed = callDecision.safeParse(defined(child));
   return parsed.success && parsed.data.kind === 'child' ? parsed.data : undefined;
-}
-
-function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'endedAt'>): number | undefined {
-  return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 
 /** The text of a degraded run stands for its answer. */
@@ -231,12 +227,9 @@ export async function stopFamily(
 }
 
 /** The last event of a run that was stopped without a worker. */
-function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord): EventBody {
-  const end = {
-    usage: usage ?? { ...zeroUsage, byModel: {} },
-    costMicrocents,
-    durationMs: durationOf({ startedAt, endedAt }),
-  };
+function lastOf(record: RunRecord): EventBody {
+  const { error, usage = emptyRunUsage, costMicrocents } = record;
+  const end = { usage, costMicrocents, durationMs: durationOf(record) };
   return error ? { type: 'run.failed', error, ...end } : { type: 'run.cancelled', drained: false, ...end };
 }
 

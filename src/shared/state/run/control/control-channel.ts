@@ -7,26 +7,22 @@ import { named } from '../../errors.ts';
 /** Notifies of cancel requests. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {
   /** Calls back for every cancel of any run, until disposed. */
-  onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable;
+  onCancel(listener: CancelListener): Disposable;
 }
+
+type CancelListener = (runId: string, cancel: CancelRequest) => void;
 
 /** Functions to call, each until it is disposed. */
-export interface Listeners<Args extends readonly unknown[]> {
-  add(listener: (...args: Args) => void): Disposable;
-  /** Calls all of them. An error of one is logged, and the others are called. */
-  call(...args: Args): void;
-  clear(): void;
-}
-
-export function createListeners<Args extends readonly unknown[]>(log: Log): Listeners<Args> {
+export function createListeners<Args extends readonly unknown[]>(log: Log) {
   const registered = new Set<{ readonly listener: (...args: Args) => void }>();
   return {
-    add(listener) {
+    add(listener: (...args: Args) => void): Disposable {
       const entry = { listener };
       registered.add(entry);
       return { [Symbol.dispose]: () => void registered.delete(entry) };
     },
-    call(...args) {
+    /** Calls all of them. An error of one is logged, and the others are called. */
+    call(...args: Args): void {
       for (const { listener } of registered) {
         try {
           listener(...args);
@@ -53,7 +49,7 @@ export interface RedisControlOptions {
 /** Cancel requests from the control channel. What is lost while the connection is away is found by polling the flags. */
 export class RedisControlChannel implements ControlChannel, AsyncDisposable {
   readonly #options: RedisControlOptions;
-  readonly #listeners: Listeners<[runId: string, cancel: CancelRequest]>;
+  readonly #listeners: ReturnType<typeof createListeners<Parameters<CancelListener>>>;
 
   constructor(options: RedisControlOptions) {
     this.#options = options;
@@ -67,7 +63,7 @@ export class RedisControlChannel implements ControlChannel, AsyncDisposable {
     await named('subscribe to the control channel', subscriber.subscribe(channel));
   }
 
-  onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable {
+  onCancel(listener: CancelListener): Disposable {
     return this.#listeners.add(listener);
   }
 
