@@ -173,7 +173,6 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await expect(world.threads.get('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
     await expect(world.threads.read('third', 't1', { limit: 1 })).rejects.toMatchObject({ code: 'not_found' });
     await expect(world.threads.context('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
-    await expect(world.threads.remove('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
     await expect(world.threads.update('third', 't1', { title: 'x' })).rejects.toMatchObject({ code: 'not_found' });
   });
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import { startOneNodeCluster } from './one-node-cluster.ts';
 import { threadsContract } from './threads.ts';
+import { threadsLists } from './threads-lists.ts';
 import { redisThreadsWorld } from './threads-redis-world.ts';
 
 let server: Awaited<ReturnType<typeof startOneNodeCluster>>;
@@ -11,3 +12,4 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 threadsContract('Redis Cluster', () => redisThreadsWorld(server.url));
+threadsLists(() => redisThreadsWorld(server.url));

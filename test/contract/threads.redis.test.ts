@@ -3,12 +3,15 @@ import { expect, test } from 'vitest';
 import { inMemoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
+import { threadsLists } from './threads-lists.ts';
+import { listThreads, removeThread } from '../../src/shared/state/thread/list.ts';
 import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { redisThreadsWorld, type RedisThreadsWorld } from './threads-redis-world.ts';
 import { answers, aRun, asks, enter, acquire, summary, tenant, type ThreadsWorld } from './threads-world.ts';
 import { rounds } from '../support/lane.ts';
 
 threadsContract('Redis', () => redisThreadsWorld());
+threadsLists(() => redisThreadsWorld());
 
 test('Redis and the in-memory form answer alike, whatever is done in whatever order', async () => {
   const random = seeded();
@@ -101,16 +104,16 @@ test('an entry of a later version is refused by name, and so is one that cannot 
 });
 
 test('a thread that vanished without its list entry leaves the list once it is old', async () => {
-  const { redis, keys, clock, threads } = await redisThreadsWorld();
+  const { redis, keys, clock, space } = await redisThreadsWorld();
   await redis.zadd(keys.threads(tenant), clock.now(), 'ghost');
-  expect(await threads.list(tenant, { limit: 5 })).toEqual({ threads: [] });
+  expect(await listThreads(space, tenant, { limit: 5 })).toEqual({ threads: [] });
   expect(await redis.zcard(keys.threads(tenant))).toBe(1);
   clock.jump(600_000);
-  await threads.list(tenant, { limit: 5 });
+  await listThreads(space, tenant, { limit: 5 });
   expect(await redis.zcard(keys.threads(tenant))).toBe(0);
 });
 
-/** The threads of a world, where a command is only sent once something else has happened. */
+/** Where the threads of a world are, and a command is only sent once something else has happened. */
 function overtaken(
   { redis, keys, clock }: RedisThreadsWorld,
   command: 'evalsha' | 'zrem',
@@ -124,7 +127,7 @@ function overtaken(
       return name === command ? async (...args: unknown[]) => (await first(), await send(...args)) : send;
     },
   });
-  return redisThreads({ redis: late, keys, clock, cluster: false }, async () => {});
+  return { redis: late, keys, clock, cluster: false };
 }
 
 test('a free thread leaves the list of entered ones, unless a run enters it meanwhile', async () => {
@@ -136,7 +139,10 @@ test('a free thread leaves the list of entered ones, unless a run enters it mean
   expect((await threads.due(5)).threads).toEqual([]);
   expect(await redis.zcard(keys.threadsEntered)).toBe(1);
   clock.jump(600_000);
-  await overtaken(world, 'evalsha', () => threads.enter(aRun('b'))).due(5);
+  await redisThreads(
+    overtaken(world, 'evalsha', () => threads.enter(aRun('b'))),
+    async () => {},
+  ).due(5);
   clock.jump(lookAfterMs);
   expect((await threads.due(5)).threads).toMatchObject([{ lockOwner: 'b' }]);
   await threads.leave(tenant, 't1', 'b');
@@ -149,8 +155,11 @@ test('a thread that is made again while it is deleted stays listed', async () =>
   const world = await redisThreadsWorld();
   await acquire(world, 'a');
   await world.threads.leave(tenant, 't1', 'a');
-  await overtaken(world, 'zrem', () => world.threads.enter(aRun('b'))).remove(tenant, 't1');
-  expect((await world.threads.list(tenant, { limit: 5 })).threads).toMatchObject([{ threadId: 't1', lockOwner: 'b' }]);
+  const late = overtaken(world, 'zrem', () => world.threads.enter(aRun('b')));
+  await removeThread(late, { tenant, threadId: 't1' });
+  expect((await listThreads(world.space, tenant, { limit: 5 })).threads).toMatchObject([
+    { threadId: 't1', lockOwner: 'b' },
+  ]);
 });
 
 test('entries before the last summary are not even read', async () => {

@@ -2,7 +2,6 @@ import { describe } from 'vitest';
 import { threadsEvents } from './threads-events.ts';
 import { threadsInterleavings } from './threads-interleavings.ts';
 import { threadsLine } from './threads-wait-queue.ts';
-import { threadsLists } from './threads-lists.ts';
 import { threadsLog } from './threads-log.ts';
 import type { MakeThreadsWorld } from './threads-world.ts';
 
@@ -11,7 +10,6 @@ export function threadsContract(name: string, makeWorld: MakeThreadsWorld): void
   describe(`${name} as a store of threads`, () => {
     threadsLine(makeWorld);
     threadsLog(makeWorld);
-    threadsLists(makeWorld);
     threadsEvents(makeWorld);
     threadsInterleavings(makeWorld);
   });

@@ -125,8 +125,7 @@ test('a draining worker emits nothing: another one continues', async () => {
 });
 
 test('a thread that is gone gets nothing, and nothing fails', async () => {
-  const world = await twoTurns();
-  await world.ports.threads.remove(tenant, threadId);
+  const world = makePostRunWorld();
   await world.follow('title');
   expect(world.seen).toEqual([]);
 });

@@ -10,7 +10,7 @@ const listScript = loadScript(import.meta.url, './list.lua');
 const removeScript = loadScript(import.meta.url, './remove.lua');
 
 /** Runs in the way of a removal that its error names. */
-export const maxNamedRuns = 10;
+const maxNamedRuns = 10;
 const batchSize = 100;
 const maxScanned = 2_000;
 /** Threads that one call of a purge looks at. */
@@ -41,7 +41,7 @@ export interface ThreadPurge {
 }
 
 /** A thread in the list of its tenant, by the time of its last change. */
-export interface ListedThread {
+interface ListedThread {
   readonly threadId: string;
   readonly changedAtMs: number;
 }
@@ -159,7 +159,7 @@ export async function purgeThreads(space: ThreadKeySpace, tenant: string, cursor
   return defined({
     removed: replies.filter(([code]) => code === 1).length,
     kept: listed.filter((_, i) => replies[i]?.[0] === 2).map(({ threadId }) => threadId),
-    cursor: end && listed.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined,
+    cursor: end && listed.length === purgedAtOnce ? `${untilMs}-${listCursor(end)}` : undefined,
   });
 }
 
@@ -167,21 +167,17 @@ function listedOf(flat: readonly string[]): ListedThread[] {
   return pairsOf(flat).map(([threadId, at]) => ({ threadId, changedAtMs: Number(at) }));
 }
 
-export function listCursor({ changedAtMs, threadId }: ListedThread): string {
+function listCursor({ changedAtMs, threadId }: ListedThread): string {
   return `${changedAtMs}-${threadId}`;
 }
 
-export function parseListCursor(cursor: string): ListedThread {
+function parseListCursor(cursor: string): ListedThread {
   const [, at, threadId] = /^(\d{1,16})-(.+)$/.exec(cursor) ?? [];
   if (at === undefined || !publicId.safeParse(threadId).success) throw wrongCursor();
   return { changedAtMs: Number(at), threadId: threadId as string };
 }
 
-export function purgeCursor(untilMs: number, last: ListedThread): string {
-  return `${untilMs}-${listCursor(last)}`;
-}
-
-export function parsePurgeCursor(cursor: string): { readonly untilMs: number; readonly last: ListedThread } {
+function parsePurgeCursor(cursor: string): { readonly untilMs: number; readonly last: ListedThread } {
   const [, until, rest] = /^(\d{1,16})-(.+)$/.exec(cursor) ?? [];
   if (until === undefined) throw wrongCursor();
   return { untilMs: Number(until), last: parseListCursor(rest as string) };

@@ -28,14 +28,6 @@ import {
   releaseToNext,
 } from './lock.ts';
 import {
-  type ThreadList,
-  type ThreadPurge,
-  type ThreadQuery,
-  listThreads,
-  purgeThreads,
-  removeThread,
-} from './list.ts';
-import {
   type Appended,
   type ThreadPage,
   type ThreadRange,
@@ -87,8 +79,6 @@ export interface ThreadStore {
   get(tenant: string, threadId: string): Promise<ThreadInfo>;
   /** A page of the log as it was written. Throws `not_found`. */
   read(tenant: string, threadId: string, range: ThreadRange): Promise<ThreadPage>;
-  /** Last changed first. Throws `validation` for a cursor of a wrong form. */
-  list(tenant: string, query: ThreadQuery): Promise<ThreadList>;
   /** Changes fields of the manifest; needs no lock. Throws `not_found`. */
   update(tenant: string, threadId: string, patch: ThreadPatch): Promise<void>;
   /**
@@ -98,10 +88,6 @@ export interface ThreadStore {
   emit(thread: ThreadRef, origin: ThreadEventOrigin, op: string, body: ThreadEventBody): Promise<void>;
   /** Throws `not_found`. */
   events(thread: ThreadRef, range: ThreadEventsRange): Promise<ThreadEventsPage>;
-  /** Deletes a thread. Throws `not_found`, and `concurrent_run` while it is locked. */
-  remove(tenant: string, threadId: string): Promise<void>;
-  /** Deletes the threads of a tenant, some with each call, until an answer has no cursor. Threads in use are kept. */
-  purge(tenant: string, cursor?: string): Promise<ThreadPurge>;
   /** Locked threads of all tenants that are due to be checked: 15 seconds after the last run entered, or at the time of `lookAgain`. */
   due(limit: number): Promise<DueThreads>;
   /** `nextMs`: when each is due again, in milliseconds since the epoch. An entry since then counts more. */
@@ -121,12 +107,9 @@ export function redisThreads(space: ThreadKeySpace, addJob: AddJob): ThreadStore
     context: async (tenant, threadId, lockOwner) => await readContext(space, { tenant, threadId }, lockOwner),
     get: async (tenant, threadId) => await threadInfo(space, { tenant, threadId }),
     read: async (tenant, threadId, range) => await readThread(space, { tenant, threadId }, range),
-    list: async (tenant, query) => await listThreads(space, tenant, query),
     update: async (tenant, threadId, patch) => await updateThread(space, { tenant, threadId }, patch),
     emit: async (thread, origin, op, body) => await appendThreadEvent(space, thread, origin, op, body),
     events: async (thread, range) => await readThreadEvents(space, thread, range),
-    remove: async (tenant, threadId) => await removeThread(space, { tenant, threadId }),
-    purge: async (tenant, cursor) => await purgeThreads(space, tenant, cursor),
     due: async (limit) => await dueThreads(space, limit),
     lookAgain: async (threads) => await lookAgainAtThreads(space, threads),
   });

@@ -63,8 +63,8 @@ export class InMemoryThread {
   #seq = 0;
   #summarySeq = 0;
   #entries: NumberedEntry[] = [];
-  #once = new Set<string>();
-  #events: ThreadEvent[] = [];
+  readonly #once = new Set<string>();
+  readonly #events: ThreadEvent[] = [];
   #lastOp: string | undefined;
   /** The last claim that acquired it. */
   #acquired: { readonly runId: string; readonly epoch: number } | undefined;
@@ -293,19 +293,5 @@ export class InMemoryThread {
     for (const { entry } of this.#entries.filter(isOwn)) this.#once.delete(onceKey(entry) ?? '');
     this.#entries = this.#entries.filter((entry) => !isOwn(entry));
     this.#summarySeq = summaryBefore;
-  }
-
-  /** Forgets everything but who left. */
-  clear(): void {
-    this.#events = [];
-    this.#lastOp = undefined;
-    this.#manifest = undefined;
-    this.#entries = [];
-    this.#once = new Set();
-    this.#ops.clear();
-    this.#claims.clear();
-    this.#fence = 0;
-    this.#seq = 0;
-    this.#summarySeq = 0;
   }
 }

@@ -1,15 +1,5 @@
-import { defined } from '../../../shared/base/collections.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
-import {
-  listCursor,
-  maxNamedRuns,
-  parseListCursor,
-  parsePurgeCursor,
-  purgeCursor,
-  purgedAtOnce,
-  type ListedThread,
-} from '../../../shared/state/thread/list.ts';
-import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thread.ts';
+import { threadNotFound } from '../../../shared/contract/thread/thread.ts';
 import type { ThreadStore } from '../../../shared/state/thread/threads.ts';
 import { InMemoryThread } from './in-memory-thread.ts';
 
@@ -39,19 +29,12 @@ export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<v
       const ordered = order === 'asc' ? within : within.toReversed();
       return { entries: ordered.slice(0, limit), more: ordered.length > limit };
     },
-    list: async (tenant, query) => pageOf(threads.listed(tenant), query),
     update: async (tenant, threadId, patch) => threads.find(tenant, threadId).change(patch),
     emit: async ({ tenant, threadId }, ...event) => threads.get(tenant, threadId)?.emit(...event),
     async events({ tenant, threadId }, { after = 0, limit }) {
       const newer = threads.find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
       return { events: newer.slice(0, limit), more: newer.length > limit };
     },
-    async remove(tenant, threadId) {
-      const thread = threads.find(tenant, threadId);
-      if (thread.runs.length > 0) throw threadInUse(threadId, thread.runs.slice(0, maxNamedRuns));
-      thread.clear();
-    },
-    purge: async (tenant, cursor) => purge(threads.listed(tenant), cursor, clock.now()),
     async due(limit) {
       const all = threads.all.flatMap((thread) => thread.due() ?? []);
       const due = all.toSorted((a, b) => Number(a.dueAt) - Number(b.dueAt));
@@ -98,54 +81,8 @@ class ThreadMap {
     this.#threads.set(nameOf(tenant, threadId), thread);
     return thread;
   }
-
-  /** Those of a tenant that exist, by the time of their last change and then by id, both rising. */
-  listed(tenant: string): InMemoryThread[] {
-    return this.all.filter((thread) => thread.tenant === tenant && thread.exists).sort(compare);
-  }
 }
 
 function nameOf(tenant: string, threadId: string): string {
   return `${tenant}\n${threadId}`;
-}
-
-/** The newest first. */
-function pageOf(
-  all: readonly InMemoryThread[],
-  { cursor, limit, agent }: Parameters<ThreadStore['list']>[1],
-): Awaited<ReturnType<ThreadStore['list']>> {
-  const last = cursor === undefined ? undefined : parseListCursor(cursor);
-  const rest = all
-    .toReversed()
-    .filter((thread) => !last || compare(thread, last) < 0)
-    .filter(({ info }) => agent === undefined || info.agentId === agent);
-  const page = rest.slice(0, limit);
-  const end = page.at(-1);
-  return {
-    threads: page.map(({ info }) => info),
-    ...defined({ cursor: end && rest.length > limit ? listCursor(end) : undefined }),
-  };
-}
-
-function purge(
-  all: readonly InMemoryThread[],
-  cursor: string | undefined,
-  nowMs: number,
-): Awaited<ReturnType<ThreadStore['purge']>> {
-  const { untilMs, last } = cursor === undefined ? { untilMs: nowMs, last: undefined } : parsePurgeCursor(cursor);
-  const rest = all.filter((thread) => thread.changedAtMs <= untilMs && (!last || compare(thread, last) > 0));
-  const some = rest.slice(0, purgedAtOnce);
-  const kept = some.filter(({ runs }) => runs.length > 0);
-  const idle = some.filter((thread) => !kept.includes(thread));
-  for (const thread of idle) thread.clear();
-  const end = some.at(-1);
-  return {
-    removed: idle.length,
-    kept: kept.map(({ threadId }) => threadId),
-    ...defined({ cursor: end && some.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined }),
-  };
-}
-
-function compare(a: ListedThread, b: ListedThread): number {
-  return a.changedAtMs - b.changedAtMs || (a.threadId < b.threadId ? -1 : Number(a.threadId > b.threadId));
 }
