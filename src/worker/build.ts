@@ -220,7 +220,7 @@ function depsOf(
     metrics: { money: metrics.models.money, modelName: closedNames(models), compacted: metrics.runs.compacted },
     suspects: {
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
-      isExcused: (worker, runId) => supervision.isExcused(worker, runId),
+      excuseFor: (worker, runId) => supervision.excuseFor(worker, runId),
     },
     queuePostRunJobs: (record) => queuePostRunJobs(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...artifacts, breakers: ports.breakers }), agents: () => agents },

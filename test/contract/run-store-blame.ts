@@ -51,6 +51,16 @@ export function blame(makeWorld: MakeWorld): void {
     expect({ record, unclean }).toMatchObject({ unclean: true, record: { crashes: 0, blame: 0 } });
   });
 
+  test('a loss that is excused counts where it came in the calls of a run', async () => {
+    const world = await makeWorld();
+    const runId = await seeded(world);
+    const excused = { excusedWorker: 'w1', ...limits };
+    await lose(world, runId, 1, 'waiting');
+    expect((await claimed(world, runId, { jobTry: 2, ...excused })).record).toMatchObject({ blame: 0, excuses: 0 });
+    await lose(world, runId, 3, 'calls');
+    expect((await claimed(world, runId, { jobTry: 4, ...excused })).record).toMatchObject({ blame: 0, excuses: 1 });
+  });
+
   test.each<[string, readonly JournalEntry[], number]>([
     ['a call that finished', [call], 0],
     ['a step of an orchestration that finished', [orchestrationStep], 0],

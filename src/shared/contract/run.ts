@@ -226,6 +226,8 @@ export const runRecord = z.object({
   crashes: z.int().min(0),
   /** How much speaks for it as the one that takes its workers down. Only a redrive sets it back. Absent: nothing. */
   blame: z.int().min(0).optional(),
+  /** Workers lost in its calls for which another run was blamed. Absent: none. */
+  excuses: z.int().min(0).optional(),
   /** What it does on the worker that has it. Absent: nothing that could be blamed on it alone. */
   activity: activity.optional(),
   /** How often its wait was ended, and the epoch at which that happened last. */

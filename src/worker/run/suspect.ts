@@ -1,4 +1,5 @@
 import type { Activity, RunRecord } from '../../shared/contract/run.ts';
+import type { Excuse } from '../../shared/state/fleet/fleet.ts';
 import type { SuspectWork } from '../turn/turn-ports.ts';
 import type { RunSignals } from './signals.ts';
 import type { RunWriter } from './writer.ts';
@@ -13,8 +14,16 @@ const suspectAfter = 2;
 export interface Suspects {
   /** Lets them work one after the other. */
   readonly watch: Watch;
-  /** Is it certain that this run did not cause the loss of this worker? */
-  readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
+  /** Why this run may not be to blame for the loss of this worker. */
+  readonly excuseFor: (worker: string, runId: string) => Promise<Excuse | undefined>;
+}
+
+/**
+ * Is the run not to blame for the loss of its worker? That the worker watched another run excuses a run once: one that loses
+ * such a worker in its calls again may be the cause itself, and is to be watched as well.
+ */
+export function isExcused(excuse: Excuse | undefined, { excuses = 0 }: Pick<RunRecord, 'excuses'>): boolean {
+  return excuse === 'alive' || (excuse === 'watched_another' && excuses === 0);
 }
 
 /**

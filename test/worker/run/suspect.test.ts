@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Watch } from '../../../src/worker/run/suspect.ts';
+import { isExcused, Watch } from '../../../src/worker/run/suspect.ts';
 
 const { signal: never } = new AbortController();
 
@@ -33,4 +33,14 @@ test('a suspect that waits too long, or is stopped, goes on without the post, an
   const next = watch.enter(1, never);
   first?.release();
   expect(await next).toBeDefined();
+});
+
+test.each([
+  ['alive', 0, true],
+  ['alive', 3, true],
+  ['watched_another', 0, true],
+  ['watched_another', 1, false],
+  [undefined, 0, false],
+] as const)('the excuse %s after %i others holds: %s', (excuse, excuses, holds) => {
+  expect(isExcused(excuse, { excuses })).toBe(holds);
 });

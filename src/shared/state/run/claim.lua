@@ -22,10 +22,12 @@ local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.clai
 if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
 
 -- A worker that releases a run clears `held`. A run that is still held lost its worker: its activity shows how much it is to
--- blame. One that waited for another suspect is not, and some losses have another cause for certain.
+-- blame. One that waited for another suspect is not, and some losses have another cause.
 local unclean, activity = run.held == '1', run.activity or 'idle'
-local crashes, blame = tonumber(run.crashes), tonumber(run.blame) or 0
-if unclean and activity ~= 'waiting' and run.worker ~= ARGV[9] then
+local crashes, blame, excuses = tonumber(run.crashes), tonumber(run.blame) or 0, tonumber(run.excuses) or 0
+if unclean and run.worker == ARGV[9] then
+  if activity == 'calls' then excuses = excuses + 1 end
+elseif unclean and activity ~= 'waiting' then
   crashes, blame = crashes + 1, blame + (({ watched = 2, calls = 1 })[activity] or 0)
 end
 if crashes >= tonumber(ARGV[6]) or blame >= tonumber(ARGV[7]) then
@@ -46,7 +48,7 @@ if not first then redis.call('DEL', KEYS[8]) end
 
 local changed = {
   'owner', ARGV[1], 'held', '1', 'status', 'running', 'epoch', tonumber(run.epoch) + 1, 'crashes', crashes,
-  'blame', blame, 'activity', ARGV[8], 'worker', ARGV[2], 'queue', ARGV[3], 'claimSegment', segment, 'claimTry', try,
+  'blame', blame, 'excuses', excuses, 'activity', ARGV[8], 'worker', ARGV[2], 'queue', ARGV[3], 'claimSegment', segment, 'claimTry', try,
   'unclean', unclean and '1' or '0', 'previousWorker', run.worker or '',
   'startedAt', run.startedAt or ARGV[10], 'updatedAt', ARGV[10], 'lastSequence', seq,
 }

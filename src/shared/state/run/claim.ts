@@ -29,7 +29,7 @@ export interface ClaimRequest {
   /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
   readonly crashLimit: number;
   readonly blameLimit: number;
-  /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
+  /** If this run lost that worker, it is not to blame. Lost in its calls, the loss counts among its `excuses`. */
   readonly excusedWorker?: string | undefined;
   /** What the run does first: `watched` when the process has no other run. */
   readonly activity: Activity;

@@ -196,9 +196,14 @@ export class InMemoryRuns implements RunStore {
 
     // A worker that releases a run clears `claimed`. A run that is still claimed lost its worker.
     const unclean = row.claimed;
-    const { activity = 'idle', blame = 0 } = record;
-    const counts = unclean && activity !== 'waiting' && record.worker !== request.excusedWorker;
-    const lost = { crashes: record.crashes + (counts ? 1 : 0), blame: blame + (counts ? blameFor(activity) : 0) };
+    const { activity = 'idle', blame = 0, excuses = 0 } = record;
+    const isExcused = unclean && record.worker === request.excusedWorker;
+    const counts = unclean && !isExcused && activity !== 'waiting';
+    const lost = {
+      crashes: record.crashes + (counts ? 1 : 0),
+      blame: blame + (counts ? blameFor(activity) : 0),
+      excuses: excuses + (isExcused && activity === 'calls' ? 1 : 0),
+    };
     if (lost.crashes >= request.crashLimit || lost.blame >= request.blameLimit) {
       Object.assign(row, { owner: '', claimed: false, record: { ...record, ...lost, activity: 'idle' } });
       return { kind: 'crashed_too_often', crashes: lost.crashes };
@@ -209,7 +214,7 @@ export class InMemoryRuns implements RunStore {
   #takeClaim(
     row: Row,
     request: ClaimRequest,
-    lost: Pick<RunRecord, 'crashes' | 'blame'>,
+    lost: Pick<RunRecord, 'crashes' | 'blame' | 'excuses'>,
     unclean: boolean,
     events: readonly OutgoingEvent[],
   ): Claim {
