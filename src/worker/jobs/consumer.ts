@@ -1,5 +1,5 @@
 import { problemsOf } from '../../shared/base/problems.ts';
-import { UnrecoverableError, WaitingError, type Job, type Worker } from 'bullmq';
+import { UnrecoverableError, WaitingError, type Job, type Processor, type Worker } from 'bullmq';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { jobOptions, runJobSchema, type RunJob } from '../../shared/contract/run.ts';
@@ -77,8 +77,7 @@ export class Consumer {
   }
 
   #openWorker(queue: string): Worker {
-    const process = (job: Job, token: string | undefined, signal: AbortSignal | undefined) =>
-      this.#process(queue, job, token, signal);
+    const process: Processor = (job, token, signal) => this.#process(queue, job, token, signal);
     const worker = fetchLoop(queue, process, this.#options, {
       concurrency: queue === quarantineQueue ? 1 : this.#options.concurrency,
       maxStalledCount: 1_000_000,
@@ -97,12 +96,7 @@ export class Consumer {
     return worker;
   }
 
-  async #process(
-    queue: string,
-    job: Job,
-    token: string | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<unknown> {
+  async #process(queue: string, job: Job, token?: string, signal?: AbortSignal): Promise<unknown> {
     const data = this.#parse(job);
     if (this.#stopping) {
       // Fetched while stopping: nothing is claimed yet, so the job is returned unchanged.
@@ -160,13 +154,7 @@ export class Consumer {
     return await runJob(data, delivery, { ...deps, stopping: () => this.#stopping }, stop);
   }
 
-  async #verdict(
-    outcome: JobOutcome,
-    queue: string,
-    job: Job,
-    data: RunJob,
-    token: string | undefined,
-  ): Promise<unknown> {
+  async #verdict(outcome: JobOutcome, queue: string, job: Job, data: RunJob, token?: string): Promise<unknown> {
     switch (outcome.kind) {
       case 'ended':
         // The prefix keeps a code from being read as one of BullMQ's control messages.

@@ -67,12 +67,7 @@ async function fail(
 }
 
 /** Returns the event for the thread; undefined where there was nothing to do. May be repeated after a crash. */
-async function work(
-  job: PostrunJob,
-  call: AuxiliaryCall,
-  deps: PostRunDeps,
-  signal: AbortSignal,
-): Promise<ThreadEventBody | undefined> {
+async function work(job: PostrunJob, call: AuxiliaryCall, deps: PostRunDeps, signal: AbortSignal) {
   switch (job.postRun) {
     case 'title':
       return await makeTitle(job, call, deps, signal);

@@ -6,7 +6,7 @@ import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import type { Boundary } from '../agents/credentials.ts';
 import { createAgentWith } from './create-agent.ts';
-import type { AgentHandle, CreateAgentOptions } from './agent-handle.ts';
+import type { AgentHandle, AgentStream, CreateAgentOptions } from './agent-handle.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import type { Engine, EngineCallbacks, EngineOptions, RunnerAgent, Servers } from './runner-ports.ts';
 import { createInMemoryPorts } from './stores/in-memory.ts';
@@ -118,11 +118,7 @@ function reachable(other: Agent, { definition }: Agent): Agent[] {
 }
 
 /** Passes every event of the run on until it ends. A run that waits for money is refused it: no person can decide. */
-async function followed(
-  handle: AgentHandle,
-  stream: ReturnType<AgentHandle['stream']>,
-  callbacks: EngineCallbacks,
-): Promise<RunOutcomeView> {
+async function followed(handle: AgentHandle, stream: AgentStream, callbacks: EngineCallbacks): Promise<RunOutcomeView> {
   const emit = emitterFor(callbacks);
   for await (const event of stream) emit(event);
   const view = await stream.result;

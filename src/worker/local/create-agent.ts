@@ -121,12 +121,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
   });
 }
 
-function newRecord(
-  agent: string,
-  input: string,
-  asked: Omit<AgentRunOptions, 'signal'>,
-  thread: string | undefined,
-): RunRecord {
+function newRecord(agent: string, input: string, asked: Omit<AgentRunOptions, 'signal'>, thread?: string): RunRecord {
   const nowMs = systemClock.now();
   // The caller has the definition of the agent, so its limits do not bound this caller.
   const request = runRequest.parse({ agent, input, ...asked, thread, raise: true });

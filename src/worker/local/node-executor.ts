@@ -8,7 +8,7 @@ import { foldJournal } from '../../shared/contract/journal/fold.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { MediaRequest } from '../../shared/contract/media.ts';
 import { nodeConfig, type NodeConfig, type NodeConfigInput } from '../../shared/contract/node.ts';
-import type { RunRecord } from '../../shared/contract/run.ts';
+import type { RunRecord, RunRequest } from '../../shared/contract/run.ts';
 import { modelsOf, type AgentModels } from '../agents/agent-models.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import { loadedFrom, type LoadedAgent } from '../agents/loaded-agent.ts';
@@ -164,11 +164,7 @@ function withHook(agent: LoadedAgent | undefined, { preEgress }: NodeHost): Load
 }
 
 /** The run that a node is. Its prompt is rendered already: what templates ask of the host is not for a record. */
-function recordOf(
-  config: NodeConfig,
-  asked: Pick<RunRecord['request'], 'input' | 'limits' | 'media'>,
-  nowMs: number,
-): RunRecord {
+function recordOf(config: NodeConfig, asked: Pick<RunRequest, 'input' | 'limits' | 'media'>, nowMs: number): RunRecord {
   const { agent_ref: agent, nodeRetry: _, ...node } = config;
   const request = { agent, ...asked, raise: true, node: { ...node, prompt_template: '{{ input }}' } };
   return queuedRecord({ runId: newRunId(nowMs), tenant, kind: 'node', queue: 'in-memory', request }, nowMs);

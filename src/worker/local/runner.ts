@@ -45,12 +45,10 @@ interface Asked {
 /**
  * Makes a runner of its collaborators. It is a sequence and nothing else: prompts, servers, permissions and delivery are theirs.
  */
-export function createRunner<Agent extends RunnerAgent, Task>(
-  collaborators: RunnerCollaborators<Agent, Task>,
-): AgentRunner {
+export function createRunner<Agent extends RunnerAgent, Task>(work: RunnerCollaborators<Agent, Task>): AgentRunner {
   return {
     runAgent: async (agentId, threadId, message, callbacks = {}, overrides = {}, abort = new AbortController()) =>
-      await run({ agentId, threadId, message, callbacks, overrides, abort, waiting: [] }, collaborators),
+      await run({ agentId, threadId, message, callbacks, overrides, abort, waiting: [] }, work),
   };
 }
 

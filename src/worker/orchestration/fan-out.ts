@@ -65,11 +65,7 @@ export async function fanOut<T>(plan: FanOutPlan<T>, host: FanOutHost): Promise<
   };
 }
 
-async function runChildren<T>(
-  { children, strategy, budget, width }: FanOutPlan<T>,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<{ readonly children: readonly FanOutResultChild[]; readonly first: FanOutResultChild | undefined }> {
+async function runChildren<T>({ children, strategy, budget, width }: FanOutPlan<T>, clock: Clock, signal: AbortSignal) {
   const won = new AbortController();
   const stop = AbortSignal.any([signal, won.signal]);
   const results: FanOutResultChild[] = [];
@@ -128,11 +124,7 @@ function concat(
     .join(separator);
 }
 
-function guarded(
-  output: unknown,
-  children: readonly FanOutResultChild[],
-  guard: MergeGuard | undefined,
-): { readonly weights?: readonly number[] } {
+function guarded(output: unknown, children: readonly FanOutResultChild[], guard: MergeGuard | undefined) {
   if (!guard) return {};
   const text = typeof output === 'string' ? output : (jsonText(output) ?? '');
   const verdict = guard({ children, text });

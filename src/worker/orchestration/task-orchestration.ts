@@ -95,20 +95,17 @@ const functions = {
 } as const satisfies Record<string, keyof TaskAdapter>;
 
 /** What a call of an adapter's function costs: what it charged, and the cost that the adapter reports for its action. */
-function callCosts(
-  adapter: TaskAdapter,
-  call: string,
-): { readonly onCharge: (charge: TaskCharge) => void; readonly costs: StepCosts } {
+function callCosts(adapter: TaskAdapter, call: string) {
   const charged: TaskCharge[] = [];
   const name = functions[call.split(':', 1)[0] as keyof typeof functions];
   return {
-    onCharge: (charge) => void charged.push(charge),
+    onCharge: (charge: TaskCharge) => void charged.push(charge),
     costs: {
       payee: { provider: 'task', model: `${adapter.id}:${name}` },
       mostMicrocents: usdToMicrocents(adapter.mostUsd?.[name] ?? 0),
       spent: (answer) =>
         answer === undefined ? spentOn(charged, [], true) : spentByReply(answer as CallReply, name, adapter.id),
-    },
+    } satisfies StepCosts,
   };
 }
 

@@ -141,10 +141,7 @@ function forgetResults(
  * Continues what waited for the end of a run: its parent, and the next run of its thread. Takes the record as it is after the
  * end; does nothing for a run that was redriven since. Idempotent.
  */
-async function afterEnd(
-  record: RunRecord | undefined,
-  { ports, queuePostRunJobs }: Pick<RunDeps, 'ports' | 'queuePostRunJobs'>,
-): Promise<void> {
+async function afterEnd(record: RunRecord | undefined, { ports, queuePostRunJobs }: RunDeps): Promise<void> {
   if (!record || !isTerminalStatus(record.status)) return;
   const { runId, tenant, parent, request, status } = record;
   if (parent) await ports.children.ended(runId);

@@ -3,7 +3,7 @@ import type { Message } from '../../shared/contract/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
 import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/lock.ts';
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
-import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
+import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
 import type { Ports } from './ports.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
@@ -126,14 +126,10 @@ export async function recordTurn(
 }
 
 /** The summary that the next turn begins with. None after a handoff: that summary is of what the filter let through. */
-function summaryOf(
-  { began, numbers }: RunThread,
-  { summarised, handoffs, initial, own }: TurnState,
-  addedCount: number,
-): Pick<ThreadEntryOf<'summary'>, 'text' | 'upTo' | 'sensitivity'> | undefined {
+function summaryOf({ began, numbers }: RunThread, { summarised, handoffs, initial, own }: TurnState, spoken: number) {
   if (!summarised || handoffs.length > 0) return undefined;
   const { text, sensitivity, replaced } = summarised;
-  const upTo = lastReplaced({ began, numbers, spoken: addedCount }, keptAfter(replaced, initial, own));
+  const upTo = lastReplaced({ began, numbers, spoken }, keptAfter(replaced, initial, own));
   return upTo === undefined ? undefined : { text, upTo, sensitivity };
 }
 

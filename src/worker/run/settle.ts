@@ -17,7 +17,7 @@ import type { OpenRun } from './run-context.ts';
 import { type JobOutcome, durationMs, totalsOf } from './outcome.ts';
 import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
-import { keepsAsks, stopChildren, suspend, type SettleDeps } from './suspend.ts';
+import { keepsAsks, stopChildren, suspend, type Ending, type SettleDeps } from './suspend.ts';
 
 const maxErrorBytes = 2_048;
 
@@ -65,7 +65,7 @@ function outputOf({ media, output, structured }: Completed): unknown {
   return output === undefined ? structured : output;
 }
 
-type Completed = Extract<TurnOutcome, { status: 'completed' }>;
+type Completed = Ending<'completed'>;
 
 async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
@@ -94,11 +94,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
   return { kind: 'ended', status };
 }
 
-async function fail(
-  run: OpenRun,
-  ending: Extract<TurnOutcome, { status: 'failed' }>,
-  deps: SettleDeps,
-): Promise<JobOutcome> {
+async function fail(run: OpenRun, ending: Ending<'failed'>, deps: SettleDeps): Promise<JobOutcome> {
   const { error, partialText } = ending;
   // Infrastructure, not the run: the job layer tries again from the journal.
   if (error.code === 'lock_lost' || error.code === 'queue_unavailable') throw error;
@@ -120,11 +116,7 @@ async function fail(
 }
 
 /** A cancel ends a run that would wait, unless it keeps open what people were asked. */
-async function suspendOrCancel(
-  run: OpenRun,
-  ending: Extract<TurnOutcome, { status: 'suspended' }>,
-  deps: SettleDeps,
-): Promise<JobOutcome> {
+async function suspendOrCancel(run: OpenRun, ending: Ending<'suspended'>, deps: SettleDeps): Promise<JobOutcome> {
   const { wait, state } = ending;
   if (!run.signals.cancelRequest || keepsAsks(run, wait)) return await suspend(run, ending, deps);
   for (const event of wait.events ?? []) run.writer.emit(event);

@@ -12,6 +12,8 @@ import type { RunDeps, OpenRun } from './run-context.ts';
 import { type JobOutcome, totalsOf } from './outcome.ts';
 import type { Ports } from './ports.ts';
 
+export type Ending<Status extends TurnOutcome['status']> = Extract<TurnOutcome, { status: Status }>;
+
 /** What the end of a segment needs beside its run. */
 export interface SettleDeps extends Pick<RunDeps, 'wake'> {
   readonly ports: Pick<Ports, 'clock' | 'redactor' | 'waits' | 'threads' | 'children'>;
@@ -31,7 +33,7 @@ export function keepsAsks({ signals }: OpenRun, { asks = [], reason }: Suspended
 /** Journals what the run waits for and releases it. Only then its children start and it enters a wait queue. */
 export async function suspend(
   run: OpenRun,
-  { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
+  { wait, state }: Ending<'suspended'>,
   deps: SettleDeps,
 ): Promise<JobOutcome> {
   const { clock, waits, threads } = deps.ports;

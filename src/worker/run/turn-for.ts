@@ -1,4 +1,3 @@
-import type { SteeringMessage } from '../../shared/contract/control.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Limits } from '../../shared/contract/agent/agent.ts';
@@ -194,11 +193,7 @@ function recorderOf({ record, state, writer }: OpenRun): TurnDeps['record'] {
 }
 
 /** The unread messages of the inbox. Drops those that the journal has: none is lost in between. */
-async function readInbox(
-  runId: string,
-  known: ReadonlyMap<string, string>,
-  inbox: Inbox,
-): Promise<readonly SteeringMessage[]> {
+async function readInbox(runId: string, known: ReadonlyMap<string, string>, inbox: Inbox) {
   const messages = await inbox.read(runId);
   const journaled = messages.filter(({ id }) => known.has(id));
   if (journaled.length > 0)
@@ -267,11 +262,7 @@ function steeredIn(entry: JournalEntry): readonly string[] {
 }
 
 /** The progress of a running run, and what its record must keep when the journal is dropped. */
-function progressOf(
-  entries: readonly JournalEntry[],
-  read: ReadonlySet<string>,
-  activity: Activity | undefined,
-): RecordPatch {
+function progressOf(entries: readonly JournalEntry[], read: ReadonlySet<string>, activity?: Activity): RecordPatch {
   // The answer that needs a repair was kept for this write.
   const response = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
   const isSteered = entries.some(({ t }) => t === 'steered');

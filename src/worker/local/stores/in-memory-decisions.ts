@@ -164,10 +164,7 @@ function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecis
 }
 
 /** Takes the decisions that the journal does not have yet, and what the run still waits for. Records calls that expired. */
-export function takeDecided(
-  row: Row,
-  at: string,
-): { readonly decisions: CallDecision[]; readonly left: PendingItem[] } {
+export function takeDecided(row: Row, at: string): { decisions: CallDecision[]; left: PendingItem[] } {
   const decisions = row.decided.splice(0);
   const ids = new Set(decisions.map(({ id }) => id));
   const open = row.record.pending.filter((item) => (isAboutCall(item) || item.kind === 'child') && !ids.has(item.id));

@@ -98,12 +98,7 @@ async function act(run: RunningTask, decision: Act): Promise<Ending | undefined>
 }
 
 /** Looks again and writes the step down, also when nothing can be seen any more: what was done was done. */
-async function finishStep(
-  run: RunningTask,
-  decision: Act | Ask,
-  outcome: TaskActionOutcome,
-  startedMs: number,
-): Promise<Ending | undefined> {
+async function finishStep(run: RunningTask, decision: Act | Ask, outcome: TaskActionOutcome, startedMs: number) {
   const { stepNumber, state: beforeState, evals: beforeEvals } = run;
   const ended = await look(run, stepNumber);
   const step: TaskStep = {
@@ -123,10 +118,7 @@ async function finishStep(
   return ended;
 }
 
-function hasProgressed(
-  { settings }: RunningTask,
-  { beforeState, afterState, beforeEvals, afterEvals }: TaskStep,
-): boolean {
+function hasProgressed({ settings }: RunningTask, { beforeState, afterState, beforeEvals, afterEvals }: TaskStep) {
   const moved = Math.abs((meanScore(afterEvals) ?? 0) - (meanScore(beforeEvals) ?? 0));
   return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
 }
@@ -173,9 +165,6 @@ function gotNowhere(reason: string): Ending {
   return { stoppedBy: 'stop-policy', completed: true, pass: false, reason };
 }
 
-function viewOf(
-  { state, evals }: RunningTask,
-  context: TaskContext,
-): TaskContext & { state: Json; evals: readonly TaskEval[] } {
+function viewOf({ state, evals }: RunningTask, context: TaskContext) {
   return { ...context, state: state as Json, evals };
 }

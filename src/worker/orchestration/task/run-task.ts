@@ -106,12 +106,7 @@ async function begin(adapter: AnyAdapter, { host, signal, ledger, ...given }: Ag
   return await conclude(run, ledger?.rows, async () => (await notReady(run)) ?? (await beginTask(run)));
 }
 
-async function goOn(
-  saved: TaskState,
-  answer: string,
-  adapter: AnyAdapter,
-  { host, signal, ledger }: TaskPlace,
-): Promise<TaskOutcome> {
+async function goOn(saved: TaskState, answer: string, adapter: AnyAdapter, { host, signal, ledger }: TaskPlace) {
   if (typeof answer !== 'string' || answer.trim() === '' || Buffer.byteLength(answer) > maxAnswerBytes)
     throw new RunError('validation', `the answer must be a text that is not blank, of at most ${maxAnswerBytes} bytes`);
   const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf(host, signal), goOn: saved });

@@ -1,7 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
-import { deepFreeze, type Json } from '../../../shared/base/json-value.ts';
+import { deepFreeze } from '../../../shared/base/json-value.ts';
 import {
   taskCap,
   type TaskEval,
@@ -10,7 +10,7 @@ import {
   type TaskStep,
 } from '../../../shared/contract/orchestration/task.ts';
 import type { AnyAdapter, TaskContext } from '../../agents/adapter.ts';
-import { callAdapter, type CallReply } from './call.ts';
+import { callAdapter, type AdapterCall, type CallReply } from './call.ts';
 import { TaskHistory } from './history.ts';
 import type { TaskHost } from './host.ts';
 import { RunLedger } from './ledger.ts';
@@ -98,11 +98,7 @@ export class RunningTask {
   }
 
   /** Calls a function of the adapter and emits what that cost. Throws `cancelled`, and what the host throws. */
-  async call(
-    name: string,
-    work: (context: TaskContext) => unknown,
-    read: (answer: unknown) => Json,
-  ): Promise<CallReply> {
+  async call(name: string, work: (context: TaskContext) => unknown, read: AdapterCall['read']): Promise<CallReply> {
     const timeoutMs = Math.max(1, this.settings.budget.maxWallMs - this.elapsedMs());
     const call = { name, read, timeoutMs, work: (tools: Tools) => work(this.#context(name, tools)) };
     const reply = await callAdapter(call, this.host);

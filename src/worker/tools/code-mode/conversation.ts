@@ -154,12 +154,7 @@ function refused(
   return { ok: false, kind, message };
 }
 
-async function leftBehind(
-  inFlight: ReadonlySet<Promise<void>>,
-  waitMs: number,
-  signal: AbortSignal,
-  clock: Clock,
-): Promise<void> {
+async function leftBehind(inFlight: ReadonlySet<Promise<void>>, waitMs: number, signal: AbortSignal, clock: Clock) {
   if (inFlight.size === 0) return;
   const all = Promise.allSettled(inFlight);
   await orLate(waitMs, all, () => {}, { clock, signal }).catch(() => orLate(scriptGraceMs, all, () => {}, { clock }));

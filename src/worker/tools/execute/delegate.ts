@@ -93,11 +93,7 @@ export function isHandoff({ tool }: ReadyCall): boolean {
 }
 
 /** Why the handoffs of a step end the run: only one agent can go on, and it has to be there. */
-export function handoffFault(
-  prepared: readonly PreparedCall[],
-  calls: readonly StepCall[],
-  { context }: Batch,
-): RunError | undefined {
+export function handoffFault(prepared: readonly PreparedCall[], { calls, context }: Batch): RunError | undefined {
   const targets = prepared.flatMap((call) => (call.kind === 'ready' && call.tool.handoff ? [call.tool.handoff] : []));
   const before = calls.flatMap(({ result }) => result?.handoff ?? []);
   if (targets.length + before.length > 1) {

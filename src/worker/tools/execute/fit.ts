@@ -62,12 +62,7 @@ export async function fitResult(
   }
 }
 
-async function summaryOf(
-  whole: string,
-  tool: FittedTool,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+async function summaryOf(whole: string, tool: FittedTool, maxBytes: number, signal: AbortSignal) {
   const summary = await settledWithin(signal, async (stop) => await tool.summarize?.(whole, stop));
   if (typeof summary !== 'string') return undefined;
   const shorter = cleanText(summary);

@@ -35,19 +35,15 @@ const scripts = new WeakMap<StepCall, Script>();
  * Makes a call on behalf of another one, through the same checks. A call with a side effect is in the journal before it
  * starts and after it has ended, so that a script which is run again gets the same answer and the effect happens once.
  */
-export async function runInner(
-  parent: ReadyCall,
-  asked: { readonly name: string; readonly args: unknown },
-  batch: Batch,
-): Promise<InnerOutcome> {
+export async function runInner(parent: ReadyCall, name: string, given: unknown, batch: Batch): Promise<InnerOutcome> {
   const script = scriptOf(parent.call, batch);
   const stopped = stopOf(batch);
   if (stopped) return stopped;
   try {
-    const args = jsonOf(asked.args) ?? '{}';
+    const args = jsonOf(given) ?? '{}';
     const { index, id: parentToolCallId } = parent.call;
     const id = `${parentToolCallId}/${++script.calls}`;
-    const call: StepCall = { index, id, name: asked.name, args, status: 'todo' };
+    const call: StepCall = { index, id, name, args, status: 'todo' };
     // A script may call deferred tools at once: nothing of them is in the context.
     const { registry } = batch.preparation;
     const promoted = registry.listDeferred().map(({ name }) => name);

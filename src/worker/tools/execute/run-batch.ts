@@ -37,7 +37,7 @@ export type BatchEnd =
 export async function runStepCalls(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
   const { host } = batch;
   const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
-  const fault = handoffFault(admitted, batch.calls, batch);
+  const fault = handoffFault(admitted, batch);
   if (fault) batch.fatal.push({ kind: 'failed', error: fault });
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const starting = admitted.filter((call) => !isDelegated(call) || needsIntent(call));
@@ -130,11 +130,7 @@ function requestEvents(item: PendingItem): EventBody[] {
  * The intent of every call with a side effect is durable before the first of them starts, and that of one which people have
  * granted or another run does: what is published of it here is published once. Answers the calls that run here, as begun.
  */
-async function begin(
-  admitted: readonly ReadyCall[],
-  starts: readonly EventBody[],
-  { host, grants }: Batch,
-): Promise<readonly ReadyCall[]> {
+async function begin(admitted: readonly ReadyCall[], starts: readonly EventBody[], { host, grants }: Batch) {
   const toRun = admitted.filter((call) => !isDelegated(call));
   const indexes = admitted.filter(needsIntent).map(({ call }) => call.index);
   if (indexes.length === 0) {
@@ -181,7 +177,7 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
     return conclude(ready, { kind: 'result', result: refusedRepeat(call.name) }, 0, batch);
   }
   const startedMs = clock.monotonic();
-  const ending = await runCall(ready, batch, (name, args) => runInner(ready, { name, args }, batch));
+  const ending = await runCall(ready, batch, (name, args) => runInner(ready, name, args, batch));
   if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
     batch.host.emit({
       type: 'tool.outcome_unknown',

@@ -12,11 +12,7 @@ export interface HttpAddress {
 }
 
 /** A connection over streamable HTTP, through the egress check. Streams that break off are resumed, but not for ever. */
-export function httpTransport(
-  { url, headers }: HttpAddress,
-  egress: Pick<Egress, 'asFetch'>,
-  clock: Clock,
-): StreamableHTTPClientTransport {
+export function httpTransport({ url, headers }: HttpAddress, egress: Pick<Egress, 'asFetch'>, clock: Clock) {
   const mayReconnect = floodGate(4 * maxReconnects, reconnectWindowMs, clock);
   return new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers: { ...headers } },

@@ -51,12 +51,7 @@ export async function readTools(ask: (params: Record<string, unknown>) => Promis
   return { tools, problems: problems.slice(0, maxProblems) };
 }
 
-function listedTool(
-  given: unknown,
-  names: Set<string>,
-  safeNames: Set<string>,
-  problems: string[],
-): ListedTool | undefined {
+function listedTool(given: unknown, names: Set<string>, safeNames: Set<string>, problems: string[]) {
   const { title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
   const name = nameOf(given);
   const leaveOut = (problem: string): undefined => void problems.push(problem);

@@ -59,12 +59,7 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
   };
 }
 
-async function call(
-  listed: ListedTool,
-  run: RunServer,
-  args: Record<string, unknown>,
-  context: ToolContext,
-): Promise<ToolOutput> {
+async function call(listed: ListedTool, run: RunServer, args: Record<string, unknown>, context: ToolContext) {
   const { connection, name, resources } = run;
   const { signal, idempotencyKey, effect } = context;
   const params = { name: listed.name, arguments: args, _meta: { 'millrace/idempotencyKey': idempotencyKey } };
