@@ -3,7 +3,7 @@ import { systemClock } from '../src/shared/base/clock.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ScriptOutcome } from '../src/worker/tools/code-mode/conversation.ts';
 import { defaultLimits } from '../src/worker/tools/code-mode/protocol.ts';
-import { createScriptPool, type ScriptPool } from '../src/worker/tools/code-mode/pool.ts';
+import { ScriptPool } from '../src/worker/tools/code-mode/pool.ts';
 import { percentile } from './measure.ts';
 
 // What a script costs, and what the worker feels of one that does its worst. `--rounds N` says how often (20).
@@ -62,7 +62,7 @@ async function lag(name: string, source: string | undefined): Promise<void> {
 }
 
 function poolOf(size: number): ScriptPool {
-  return createScriptPool({ size, log: silentLog, clock: systemClock });
+  return new ScriptPool({ size, log: silentLog, clock: systemClock });
 }
 
 function run(pool: ScriptPool, source: string, answer: unknown = null, timeoutMs = 30_000): Promise<ScriptOutcome> {

@@ -176,7 +176,7 @@ async function turnOf(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   const about = { record: run.record, state: run.state, emit: () => {} };
   await using toolbox = await openToolbox(agent, about, deps.tools, signal);
   const turn = turnFor(run, deps, { system: '', toolbox });
-  if (turn.kind === 'refused') throw turn.error;
+  if (turn instanceof Error) throw turn;
   return await runTurn(turn.spec, run.state, turn.deps, signal);
 }
 

@@ -19,10 +19,10 @@ import { createHttpRequestTool } from '../tools/builtin/http-request.ts';
 import { createProgressTools } from '../tools/builtin/progress.ts';
 import { createReadFileTool } from '../tools/builtin/read-file.ts';
 import { createCapabilityRegistry, type CapabilityRegistry, type CapabilityResolver } from '../tools/capabilities.ts';
-import { createScriptPool } from '../tools/code-mode/pool.ts';
+import { ScriptPool } from '../tools/code-mode/pool.ts';
 import { createCodeTools } from '../tools/code-mode/tools.ts';
 import { mcpGrantProblems } from '../tools/names.ts';
-import { createMcpHub, type McpRun } from '../tools/mcp/hub.ts';
+import { McpHub, type McpRun } from '../tools/mcp/hub.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -34,7 +34,7 @@ export interface ToolkitOptions {
   readonly redactor: Redactor;
   readonly log: Log;
   readonly clock: Clock;
-  /** How long connections to MCP servers over HTTP outlive the last run that used them. See `createMcpHub`. */
+  /** How long connections to MCP servers over HTTP outlive the last run that used them. See `McpHub`. */
   readonly serverIdleMs?: number | undefined;
   /** By name. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>> | undefined;
@@ -82,8 +82,8 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
   const { config, secrets, redactor, log, clock, serverIdleMs: idleMs } = options;
   const policies = loadPolicyFile(config.MILLRACE_POLICIES);
   const egress = createEgress({ allowedHosts: config.EGRESS_ALLOWED_HOSTS });
-  const scripts = createScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
-  const servers = createMcpHub({ egress, secrets, redactor, log, clock, version: packageVersion, idleMs });
+  const scripts = new ScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
+  const servers = new McpHub({ egress, secrets, redactor, log, clock, version: packageVersion, idleMs });
   const capabilities = capabilitiesOf(options);
   const policyOf = policiesOf(config, policies, egress);
   let stores: ToolStores | undefined;

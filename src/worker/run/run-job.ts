@@ -118,7 +118,7 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
 async function takeTurns(run: OpenRun, deps: RunDeps, prepared: Prepared | undefined): Promise<TurnOutcome> {
   const take = async (now: OpenRun) => {
     const turn = turnFor(now, deps, prepared);
-    if (turn.kind === 'refused') return refused(now, turn.error);
+    if (turn instanceof RunError) return refused(now, turn);
     return await runTurn(turn.spec, now.state, turn.deps, now.signals.signal);
   };
   const work = workOf(run.record.request);

@@ -1,3 +1,4 @@
+import { orLate } from '../../shared/base/deadline.ts';
 import type { Activity, RunRecord } from '../../shared/contract/run.ts';
 import type { Excuse } from '../../shared/state/fleet/fleet.ts';
 import type { SuspectWork } from '../turn/turn-ports.ts';
@@ -109,15 +110,13 @@ export class Watch {
   /** How long one is watched. What has not killed the process by then continues beside the next. */
   readonly watchMs: number;
   readonly announce: (runId: string | undefined) => Promise<void>;
-  readonly #longestWaitMs: number;
-  readonly #waiting: Waiter[] = [];
+  readonly #waiting = new Set<Waiter>();
   #taken = false;
 
   /** `announce` takes the run that this process watches now, undefined for none. */
   constructor(watchMs: number, announce: (runId: string | undefined) => Promise<void>) {
     this.watchMs = watchMs;
     this.announce = announce;
-    this.#longestWaitMs = 20 * watchMs;
   }
 
   /** The slot, when it is free. */
@@ -133,21 +132,14 @@ export class Watch {
     if (free) return free;
     const { promise, resolve } = Promise.withResolvers<WatchSlot | undefined>();
     const waiter: Waiter = { suspicion, enter: resolve };
-    this.#waiting.push(waiter);
+    this.#waiting.add(waiter);
+    // The slot all the same if it came before that: it must not go to a waiter that has left.
     const abandon = () => {
-      const at = this.#waiting.indexOf(waiter);
-      if (at >= 0) this.#waiting.splice(at, 1);
+      this.#waiting.delete(waiter);
       resolve(undefined);
+      return promise;
     };
-    const timer = setTimeout(abandon, this.#longestWaitMs);
-    signal.addEventListener('abort', abandon, { once: true });
-    if (signal.aborted) abandon();
-    try {
-      return await promise;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', abandon);
-    }
+    return await orLate(20 * this.watchMs, promise, abandon, { signal }).catch(abandon);
   }
 
   #slot(): WatchSlot {
@@ -162,10 +154,10 @@ export class Watch {
   }
 
   #releaseToNext(): void {
-    const most = Math.max(...this.#waiting.map(({ suspicion }) => suspicion));
-    const at = this.#waiting.findIndex(({ suspicion }) => suspicion === most);
-    const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
-    if (next) next.enter(this.#slot());
-    else this.#taken = false;
+    const [next] = [...this.#waiting].toSorted((a, b) => b.suspicion - a.suspicion);
+    this.#taken = next !== undefined;
+    if (!next) return;
+    this.#waiting.delete(next);
+    next.enter(this.#slot());
   }
 }

@@ -22,10 +22,6 @@ import { paymentOf } from './payment.ts';
 import { suspectWork } from './suspect.ts';
 import type { Toolbox } from './toolbox.ts';
 
-type TurnFor =
-  | { readonly kind: 'turn'; readonly spec: TurnSpec; readonly deps: TurnDeps }
-  | { readonly kind: 'refused'; readonly error: RunError };
-
 /** The parts of a turn that are made before it begins. */
 export interface Prepared {
   readonly system: string;
@@ -36,13 +32,16 @@ export interface Prepared {
  * What the turn core needs for this run, or why the run cannot be run here. Starts the wall-clock limit. Without `prepared`
  * the turn can only end.
  */
-export function turnFor(run: OpenRun, deps: RunDeps, prepared: Prepared | undefined): TurnFor {
+export function turnFor(
+  run: OpenRun,
+  deps: RunDeps,
+  prepared: Prepared | undefined,
+): { readonly spec: TurnSpec; readonly deps: TurnDeps } | RunError {
   const found = modelsFor(run, deps);
-  if (found instanceof RunError) return { kind: 'refused', error: found };
+  if (found instanceof RunError) return found;
   const limits = effectiveLimits(found.agent.definition, run.record.request, deps.limitCaps);
   startTimers(run, limits);
   return {
-    kind: 'turn',
     spec: { ...specOf(run, found, prepared?.system ?? ''), limits, preferences: deps.preferencesFor(found.agent) },
     deps: {
       ...modelSide(run, found, deps),

@@ -24,12 +24,9 @@ export function createToolSearch(): Tool {
       const deferred = catalogue().filter((entry) => entry.deferred);
       const found = rankTools(deferred, query).slice(0, k);
       promote(found.map(({ entry }) => entry.name));
-      return found.map(({ entry: { name, description, parameters: schema }, score }) => ({
-        name,
-        description,
-        inputSchema: schema,
-        score,
-      }));
+      return found.map(({ entry: { name, description, parameters: inputSchema }, score }) => {
+        return { name, description, inputSchema, score };
+      });
     },
   });
 }
@@ -39,13 +36,8 @@ const worth = { name: 4, parameter: 2, description: 1 } as const;
 /** For a query that is the name itself. */
 const exactName = 100;
 
-export interface Ranked {
-  readonly entry: CatalogueEntry;
-  readonly score: number;
-}
-
 /** The tools that fit the words of a query, best first and then by name. Without words: all, by name. */
-export function rankTools(catalogue: readonly CatalogueEntry[], query: string): readonly Ranked[] {
+export function rankTools(catalogue: readonly CatalogueEntry[], query: string) {
   const words = wordsOf(query);
   const name = query.trim().toLowerCase();
   return catalogue

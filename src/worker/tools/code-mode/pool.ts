@@ -15,16 +15,6 @@ const maxScripts = 100;
 /** A process without a script for so long ends. */
 const idleMs = 60_000;
 
-interface PoolOptions {
-  readonly size: number;
-  readonly log: Log;
-  readonly clock: Clock;
-}
-
-export function createScriptPool(options: PoolOptions): ScriptPool {
-  return new ScriptPool(options);
-}
-
 /** A place for one process, and the script in it. */
 interface Lane {
   process: ScriptProcess | undefined;
@@ -49,7 +39,7 @@ export class ScriptPool implements AsyncDisposable {
   readonly #dying = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
-  constructor({ size, log, clock }: PoolOptions) {
+  constructor({ size, log, clock }: { readonly size: number; readonly log: Log; readonly clock: Clock }) {
     this.#log = log;
     this.#clock = clock;
     this.#lanes = Array.from({ length: size }, () => ({ process: undefined, isBusy: false, idle: undefined }));

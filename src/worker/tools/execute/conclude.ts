@@ -22,15 +22,9 @@ export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, 
 export function startEvent(prepared: PreparedCall, result?: CallResult): EventBody {
   const { id: toolCallId, name: toolName } = prepared.call;
   const args = prepared.kind === 'ready' && result?.errorKind === undefined ? prepared.shown : {};
+  const { parentToolCallId } = prepared;
   const summary = callSummary(toolName, args);
-  return {
-    type: 'tool.execute.start',
-    toolCallId,
-    toolName,
-    args,
-    summary,
-    parentToolCallId: prepared.parentToolCallId,
-  };
+  return { type: 'tool.execute.start', toolCallId, toolName, args, summary, parentToolCallId };
 }
 
 /** Publishes how a call ended and hands its result to the journal, together with the events `before` it. */
@@ -106,7 +100,7 @@ function settle(
   result: CallResult,
   durationMs: number,
   { host, results }: Batch,
-  before: readonly EventBody[] = [],
+  before: readonly EventBody[],
 ): void {
   const { call } = prepared;
   const { content, errorKind, correctable, trust, promoted, handoff } = result;

@@ -109,21 +109,11 @@ function reasonOf(asks: readonly Ask[]): SuspendReason {
 }
 
 function requestEvents(item: PendingItem): EventBody[] {
-  const { kind, id: toolCallId, toolName = '', args = {}, reason, requestedAt, expiresAt, mode, classification } = item;
+  const { kind, id: toolCallId, toolName = '', args = {}, mode = 'approval', classification } = item;
   if (kind !== 'approval' || !classification) return [];
-  return [
-    {
-      type: 'tool.approval.requested',
-      toolCallId,
-      toolName,
-      args,
-      reason,
-      mode: mode ?? 'approval',
-      requestedAt,
-      expiresAt,
-      classification,
-    },
-  ];
+  const { reason, requestedAt, expiresAt } = item;
+  const about = { toolCallId, toolName, args, reason, mode, requestedAt, expiresAt, classification };
+  return [{ type: 'tool.approval.requested', ...about }];
 }
 
 /**
@@ -138,13 +128,8 @@ async function begin(admitted: readonly ReadyCall[], starts: readonly EventBody[
     return toRun;
   }
   const startedAtMs = host.clock.now();
-  const entry: JournalEntry = {
-    v: 1,
-    t: 'tool_intent',
-    step: host.step,
-    indexes,
-    at: new Date(startedAtMs).toISOString(),
-  };
+  const at = new Date(startedAtMs).toISOString();
+  const entry: JournalEntry = { v: 1, t: 'tool_intent', step: host.step, indexes, at };
   await host.record([entry], [...grants.splice(0), ...starts]);
   return toRun.map((ready) => (needsIntent(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
 }
@@ -179,12 +164,8 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   const startedMs = clock.monotonic();
   const ending = await runCall(ready, batch, (name, args) => runInner(ready, name, args, batch));
   if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
-    batch.host.emit({
-      type: 'tool.outcome_unknown',
-      toolCallId: call.id,
-      toolName: call.name,
-      key: batch.context.keyFor(batch.host.step, call.index),
-    });
+    const key = batch.context.keyFor(batch.host.step, call.index);
+    batch.host.emit({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });
   }
   conclude(ready, ending, Math.max(0, Math.round(clock.monotonic() - startedMs)), batch);
 }

@@ -140,16 +140,11 @@ export class Connection {
       onComplaint: (text) =>
         log.debug({ server: name, complaint: this.clean(text).slice(0, 500) }, 'an mcp server complains'),
     });
-    const settled = await within(
-      server.connectTimeoutMs,
-      async (signal) => {
-        await link.connect(signal);
-        this.#hasResources = link.hasResources;
-        await this.#read(link, signal);
-      },
-      clock,
-      this.#closing.signal,
-    );
+    const settled = await this.#inTime(async (signal) => {
+      await link.connect(signal);
+      this.#hasResources = link.hasResources;
+      await this.#read(link, signal);
+    });
     if (settled.kind === 'value' && !link.isGone) {
       this.#wasOpen = true;
       this.#link = link;
@@ -159,13 +154,15 @@ export class Connection {
     const complaint = this.clean(link.complaint).trim();
     if (complaint !== '') log.warn({ server: name, complaint: complaint.slice(-500) }, 'an mcp server did not start');
     this.#closing.signal.throwIfAborted();
-    if (settled.kind === 'timeout')
-      throw new ServerGone(`it did not answer within ${server.connectTimeoutMs} ms`, false);
-    throw settled.kind === 'threw' && settled.error instanceof ServerGone
-      ? settled.error
-      : new ServerGone('it did not list its tools', false, {
-          cause: settled.kind === 'threw' ? settled.error : undefined,
-        });
+    const cause = settled.kind === 'threw' ? settled.error : undefined;
+    if (cause instanceof ServerGone) throw cause;
+    const late = settled.kind === 'timeout' && `it did not answer within ${server.connectTimeoutMs} ms`;
+    throw new ServerGone(late || 'it did not list its tools', false, { cause });
+  }
+
+  #inTime(work: (signal: AbortSignal) => Promise<void>) {
+    const { server, clock } = this.#options;
+    return within(server.connectTimeoutMs, work, clock, this.#closing.signal);
   }
 
   #drop(link: Link): void {
@@ -182,16 +179,11 @@ export class Connection {
   }
 
   async #readAgain(): Promise<void> {
-    const { name, server, clock, log } = this.#options;
+    const { name, log } = this.#options;
     while (this.#isStale && this.#link && this.#mayReadList()) {
       this.#isStale = false;
       const link = this.#link;
-      const settled = await within(
-        server.connectTimeoutMs,
-        (signal) => this.#read(link, signal),
-        clock,
-        this.#closing.signal,
-      );
+      const settled = await this.#inTime((signal) => this.#read(link, signal));
       if (settled.kind !== 'value') log.warn({ server: name }, 'the changed tools of an mcp server could not be read');
     }
   }

@@ -38,10 +38,6 @@ export interface McpRun {
 
 const defaultIdleMs = 300_000;
 
-export function createMcpHub(options: McpHubOptions): McpHub {
-  return new McpHub(options);
-}
-
 /**
  * The MCP servers of a worker. A server over stdio is a process for each run; one over HTTP is a connection that the runs of
  * a tenant share as long as address and headers are the same.

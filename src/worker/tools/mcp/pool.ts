@@ -36,10 +36,7 @@ export class ConnectionPool implements AsyncDisposable {
     pooled.idle?.abort();
     pooled.users++;
     let released: Promise<void> | undefined;
-    return {
-      connection: pooled.connection,
-      release: () => (released ??= this.#release(key, pooled)),
-    };
+    return { connection: pooled.connection, release: () => (released ??= this.#release(key, pooled)) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -79,12 +79,7 @@ export class StdioTransport implements Transport {
   async start(): Promise<void> {
     const { command, args, env, cwd } = this.#command;
     const [file, given] = existsSync(shell) ? [shell, ['-c', guarded, command, ...args]] : [command, [...args]];
-    const child = spawn(file, given, {
-      detached: true,
-      env,
-      stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-      cwd,
-    });
+    const child = spawn(file, given, { detached: true, env, stdio: ['pipe', 'pipe', 'pipe', 'pipe'], cwd });
     this.#child = child;
     this.#exited = once(child, 'exit').catch(() => {});
     child.on('error', (error) => this.#leave(startProblem(error, this.#command)));

@@ -10,7 +10,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { converse, type ScriptRequest } from '../../../../src/worker/tools/code-mode/conversation.ts';
 import { defaultLimits, type HostMessage } from '../../../../src/worker/tools/code-mode/protocol.ts';
-import { createScriptPool, maxProcessWaitMs } from '../../../../src/worker/tools/code-mode/pool.ts';
+import { ScriptPool, maxProcessWaitMs } from '../../../../src/worker/tools/code-mode/pool.ts';
 import { confinement, type ProcessListener } from '../../../../src/worker/tools/code-mode/process.ts';
 import type { InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { until } from '../../../support/redis.ts';
@@ -246,7 +246,7 @@ test.each([
 });
 
 test('a script that was aborted before starts nothing', async () => {
-  const pool = createScriptPool({ size: 1, log: silentLog, clock: systemClock });
+  const pool = new ScriptPool({ size: 1, log: silentLog, clock: systemClock });
   const signal = AbortSignal.abort();
   expect(await pool.run({ ...request(), source: '1', signal })).toMatchObject({ ok: false, reason: 'aborted' });
   expect(pool.processIds()).toEqual([]);
@@ -267,7 +267,7 @@ function request(): ScriptRequest {
 }
 
 test('fifty scripts at once share two processes', async () => {
-  await using pool = createScriptPool({ size: 2, log: silentLog, clock: systemClock });
+  await using pool = new ScriptPool({ size: 2, log: silentLog, clock: systemClock });
   const seen = new Set<number>();
   const call = () => {
     for (const pid of pool.processIds()) seen.add(pid);
@@ -283,7 +283,7 @@ test('fifty scripts at once share two processes', async () => {
 
 test('of hundreds of scripts in a row each hundred has a process, one after the other', async () => {
   const hundreds = rounds({ fast: 2, all: 5 });
-  await using pool = createScriptPool({ size: 2, log: silentLog, clock: systemClock });
+  await using pool = new ScriptPool({ size: 2, log: silentLog, clock: systemClock });
   const seen = new Set<number>();
   for (let n = 0; n < 100 * hundreds; n++) {
     expect(await pool.run({ ...request(), source: `return ${n}` })).toMatchObject({ value: n });
@@ -296,7 +296,7 @@ test('of hundreds of scripts in a row each hundred has a process, one after the 
 }, 120_000);
 
 test('a process that ran a script of one tenant runs none of another', async () => {
-  await using pool = createScriptPool({ size: 1, log: silentLog, clock: systemClock });
+  await using pool = new ScriptPool({ size: 1, log: silentLog, clock: systemClock });
   await pool.run({ ...request(), tenant: 'acme' });
   const [first = 0] = pool.processIds();
   await pool.run({ ...request(), tenant: 'acme' });
@@ -308,7 +308,7 @@ test('a process that ran a script of one tenant runs none of another', async () 
 
 test('a script that finds all processes busy for too long gets an error that says so', async () => {
   const clock = new FakeClock();
-  await using pool = createScriptPool({ size: 1, log: silentLog, clock });
+  await using pool = new ScriptPool({ size: 1, log: silentLog, clock });
   const slow = gate();
   const first = pool.run({ ...request(), source: 'tools.echo()', call: slow.call });
   await slow.reached;
@@ -323,7 +323,7 @@ test('a script that finds all processes busy for too long gets an error that say
 });
 
 test('closing the pool ends what runs and what waits, and leaves no process', async () => {
-  const pool = createScriptPool({ size: 1, log: silentLog, clock: systemClock });
+  const pool = new ScriptPool({ size: 1, log: silentLog, clock: systemClock });
   const slow = gate();
   const running = pool.run({ ...request(), source: 'tools.echo()', call: slow.call });
   await slow.reached;

@@ -3,7 +3,7 @@ import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import type { ScriptOutcome, ScriptRequest } from '../../../../src/worker/tools/code-mode/conversation.ts';
 import { defaultLimits, type ScriptLimits } from '../../../../src/worker/tools/code-mode/protocol.ts';
-import { createScriptPool, type ScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
+import { ScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
 
 type Overrides = Partial<Omit<ScriptRequest, 'limits'>> & { readonly limits?: Partial<ScriptLimits> };
 
@@ -14,7 +14,7 @@ export interface ScriptWorld {
 
 /** A pool for the tests of a file. Its scripts have a tool `echo` that answers what it is given. */
 export function scriptWorld({ size = 1, clock = systemClock }: { size?: number; clock?: Clock } = {}): ScriptWorld {
-  const pool = createScriptPool({ size, log: silentLog, clock });
+  const pool = new ScriptPool({ size, log: silentLog, clock });
   afterAll(() => pool[Symbol.asyncDispose]());
   return {
     pool,

@@ -10,7 +10,7 @@ import { createEgress } from '../../../../src/shared/egress/egress.ts';
 import { mcpServers } from '../../../../src/shared/contract/agent/mcp.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import type { OpenedTools } from '../../../../src/worker/tools/source.ts';
-import { createMcpHub, type McpHub, type McpRun } from '../../../../src/worker/tools/mcp/hub.ts';
+import { McpHub, type McpRun } from '../../../../src/worker/tools/mcp/hub.ts';
 import { builtEntry } from '../../../support/entries.ts';
 import { ToolOutput, type Tool, type ToolContext } from '../../../../src/worker/tools/tool.ts';
 
@@ -57,7 +57,7 @@ export function makeMcpWorld({
   const egress = createEgress({ allowedHosts: ['127.0.0.1'] });
   const redactor = new Redactor();
   const of = { get: (name: string) => secrets[name] };
-  const hub = createMcpHub({ egress, secrets: of, redactor, log, clock, version: '1.0.0', idleMs });
+  const hub = new McpHub({ egress, secrets: of, redactor, log, clock, version: '1.0.0', idleMs });
   const opened: OpenedTools[] = [];
   onTestFinished(async () => {
     for (const one of opened) await one[Symbol.asyncDispose]();
