@@ -144,13 +144,11 @@ function builtinsOf(
   progress: () => ProgressNotes,
 ): Builtins {
   const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
-  const [writeProgress, readProgress] = createProgressTools({
-    redactor,
-    notes: {
-      write: (draft) => progress().write(draft),
-      read: (tenant, runId, query) => progress().read(tenant, runId, query),
-    },
-  });
+  const notes: ProgressNotes = {
+    write: (draft) => progress().write(draft),
+    read: (tenant, runId, query) => progress().read(tenant, runId, query),
+  };
+  const [writeProgress, readProgress] = createProgressTools(notes, redactor);
   return {
     ask_user: createAskUser,
     http_request: () => createHttpRequestTool({ egress, domains }),

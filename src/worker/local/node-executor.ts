@@ -198,19 +198,14 @@ function modelsFor(agent: LoadedAgent, host: NodeHost): AgentModels {
   const models = modelsOf({ providerFor }, { price, clock, onAuthError });
   return {
     ...models,
-    mediaFor: (asking, name) => (isChat(name, host) ? undefined : mediaFor(models, asking, name, host)),
+    mediaFor(asking, name) {
+      if ((host.resolveMediaSurface?.(name) ?? 'chat') === 'chat') return undefined;
+      const found = models.mediaFor(asking, name);
+      if (!found?.provider.media) throw new RunError('internal', `no provider of the host makes media with ${name}`);
+      if (!host.keepMedia) throw new RunError('internal', 'this host keeps no media');
+      return found;
+    },
   };
-}
-
-function isChat(model: string, { resolveMediaSurface }: NodeHost): boolean {
-  return (resolveMediaSurface?.(model) ?? 'chat') === 'chat';
-}
-
-function mediaFor({ mediaFor: find }: AgentModels, agent: LoadedAgent, model: string, { keepMedia }: NodeHost) {
-  const found = find(agent, model);
-  if (!found?.provider.media) throw new RunError('internal', `no provider of the host makes media with ${model}`);
-  if (!keepMedia) throw new RunError('internal', 'this host keeps no media');
-  return found;
 }
 
 function isOfNode(type: EventBody['type']): boolean {

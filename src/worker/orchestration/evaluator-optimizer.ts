@@ -1,5 +1,6 @@
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
+import { defined } from '../../shared/base/collections.ts';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
@@ -23,9 +24,7 @@ export type AnswerGenerator<I, T> = (
 ) => Promise<Generated<T> | undefined>;
 
 export type AnswerEvaluator<T> = (
-  output: T,
-  iteration: number,
-  signal: AbortSignal,
+  ...asked: [output: T, iteration: number, signal: AbortSignal]
 ) => Promise<Evaluation> | Evaluation;
 
 export type EvaluatorOptimizerOptions<I, T> = {
@@ -127,14 +126,8 @@ export async function evaluatorOptimizer<I, T>(
     if (!judged) return end('cancelled');
     const { passed, score, critique } = judged.value;
     pay(judged.value);
-    iterations.push({
-      iteration,
-      output,
-      passed,
-      ...(score !== undefined && { score }),
-      ...(critique !== undefined && { critique }),
-    });
-    emit({ type: 'agent.evaluator.iteration', iteration, passed, ...(score !== undefined && { score }) });
+    iterations.push({ iteration, output, passed, ...defined({ score, critique }) });
+    emit({ type: 'agent.evaluator.iteration', iteration, passed, ...defined({ score }) });
     if (passed) return end('pass');
   }
   return end('maxIterations');

@@ -31,7 +31,7 @@ export async function openWithin(folder: string, path: unknown, maxBytes: number
     throw new ToolError('invalid_input', `a path is relative, and has at most ${maxPathChars} characters`);
   const target = join(folder, path);
   if (!isBelow(folder, target)) throw notReadable();
-  const file = await openFile(target);
+  const file = await open(target, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(refuse);
   try {
     // Where it really is, whatever the path was, and whatever its folders have become since.
     const where = await whereIs(file, target);
@@ -60,15 +60,9 @@ export function knowsOpenPaths(): boolean {
   return existsSync('/proc/self/fd');
 }
 
-async function openFile(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG')
-      throw new ToolError('invalid_input', 'there is no such file', { cause });
-    throw notReadable(cause);
-  }
+function refuse(cause: NodeJS.ErrnoException): never {
+  if (!['ENOENT', 'ENOTDIR', 'ENAMETOOLONG'].includes(cause.code ?? '')) throw notReadable(cause);
+  throw new ToolError('invalid_input', 'there is no such file', { cause });
 }
 
 function notReadable(cause?: unknown): ToolError {

@@ -2,6 +2,7 @@ import { problemsOf } from '../../../shared/base/problems.ts';
 import { statSync } from 'node:fs';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { z } from 'zod';
+import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { publicId } from '../../../shared/base/ids.ts';
 import { deepFreeze } from '../../../shared/base/json-value.ts';
@@ -68,12 +69,11 @@ export interface AgentManifestSource<Persona, Output> {
 }
 
 /** An agent as something that can be measured and made better. Frozen, with everything in it. */
-export interface AgentManifest<Persona = unknown, Output = unknown> {
-  readonly id: string;
+export interface AgentManifest<Persona = unknown, Output = unknown> extends Required<
+  Pick<AgentManifestSource<Persona, Output>, 'id' | 'surfaces' | 'rubric'>
+> {
   readonly repoRoot?: string;
-  readonly surfaces: Readonly<Partial<Record<SurfaceName, string>>>;
   readonly knowledge: readonly KnowledgeRequirement[];
-  readonly rubric: ManifestRubric<Persona, Output>;
   readonly run: {
     /**
      * Begins a run for a persona. `output` settles once all events were read: by their reader, or here when there is none. Up
@@ -215,16 +215,11 @@ function settled<Output>(run: ManifestRun<Output>, signal: AbortSignal): Manifes
   const given = Promise.resolve(run.output);
   // It may fail before its events are at their end; the failure is reported afterwards.
   given.catch(() => {});
-  const gone = aborted(signal);
-  const forwarded = forward(run.events, feed, gone.promise);
+  const forwarded = forward(run.events, feed, signal);
   const output = (async () => {
-    try {
-      await forwarded;
-      await Promise.race([feed.drained(), gone.promise]);
-      return await given;
-    } finally {
-      gone.forget();
-    }
+    await forwarded;
+    await unlessAborted(feed.drained(), signal).catch(() => {});
+    return await given;
   })();
   // A reader of the events alone must not cause an unhandled rejection.
   output.catch(() => {});
@@ -232,28 +227,16 @@ function settled<Output>(run: ManifestRun<Output>, signal: AbortSignal): Manifes
 }
 
 /** Never rejects: what the source throws is thrown to the reader, and the output has the end of the run. */
-async function forward(
-  source: AsyncIterable<EventBody>,
-  feed: EventFeed<EventBody>,
-  gone: Promise<void>,
-): Promise<void> {
+async function forward(source: AsyncIterable<EventBody>, feed: EventFeed<EventBody>, signal: AbortSignal) {
   try {
     for await (const event of source) {
-      await Promise.race([feed.room(), gone]);
+      await unlessAborted(feed.room(), signal).catch(() => {});
       feed.push(event);
     }
     feed.end();
   } catch (error) {
     feed.end({ error });
   }
-}
-
-function aborted(signal: AbortSignal): { readonly promise: Promise<void>; forget(): void } {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const onAbort = () => resolve();
-  if (signal.aborted) resolve();
-  else signal.addEventListener('abort', onAbort, { once: true });
-  return { promise, forget: () => signal.removeEventListener('abort', onAbort) };
 }
 
 function checkRun(run: unknown): void {

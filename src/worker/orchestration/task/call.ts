@@ -5,7 +5,8 @@ import { deepFreeze, type Json } from '../../../shared/base/json-value.ts';
 import { cutText, Redactor } from '../../../shared/base/redact.ts';
 import { within } from '../../../shared/base/deadline.ts';
 import type { TaskContext } from '../../agents/adapter.ts';
-import { Charges, taskCharge, type TaskCharge, type TaskHost } from './host.ts';
+import { addCharge, taskCharge, type TaskCharge, type TaskHost } from './host.ts';
+import type { EventBody } from '../../../shared/contract/event.ts';
 
 const maxMessageBytes = 2_048;
 
@@ -52,23 +53,18 @@ async function perform(
   signal: AbortSignal,
   onCharge: (charge: TaskCharge) => void = () => {},
 ): Promise<CallReply> {
-  const charges = new Charges(onCharge);
-  const settled = await within(
-    timeoutMs,
-    (inner) => work({ signal: inner, charge: (event) => charges.add(event) }),
-    systemClock,
-    signal,
-  );
-  const charged = charges.all();
-  const failed = (error: unknown, kind: CallFailure['kind']): CallReply => ({
-    ok: false,
-    failure: { ...failureOf(error), kind },
-    charges: charged,
-  });
+  const added: TaskCharge[] = [];
+  const charge = (event: EventBody) => addCharge(added, event, onCharge);
+  const settled = await within(timeoutMs, (inner) => work({ signal: inner, charge }), systemClock, signal);
+  // What is added later is in no answer any more.
+  const charges = [...added];
+  const failed = (error: unknown, kind: CallFailure['kind']): CallReply => {
+    return { ok: false, failure: { ...failureOf(error), kind }, charges };
+  };
   switch (settled.kind) {
     case 'value':
       try {
-        return { ok: true, value: read(settled.value), charges: charged };
+        return { ok: true, value: read(settled.value), charges };
       } catch (error) {
         return failed(error, 'defect');
       }

@@ -47,30 +47,16 @@ const maxCharges = 256;
 export const taskCharge = eventBodies['cost.updated'].omit({ cumulativeCostMicrocents: true });
 export type TaskCharge = z.infer<typeof taskCharge>;
 
-export class Charges {
-  readonly #charges: TaskCharge[] = [];
-  readonly #onCharge: (charge: TaskCharge) => void;
-
-  constructor(onCharge: (charge: TaskCharge) => void) {
-    this.#onCharge = onCharge;
-  }
-
-  /** Throws `validation` for a cost that cannot be read: money must not be lost in silence. */
-  add(event: EventBody): void {
-    if (event.type !== 'cost.updated') return;
-    const read = taskCharge.safeParse(event);
-    if (!read.success)
-      throw new RunError('validation', 'charge: the event cost.updated has not the form that it must have');
-    this.#onCharge(read.data);
-    const last = this.#charges.at(-1);
-    if (last && this.#charges.length >= maxCharges) this.#charges[maxCharges - 1] = sum(last, read.data);
-    else this.#charges.push(read.data);
-  }
-
-  /** So far: what is added later is in no answer any more. */
-  all(): TaskCharge[] {
-    return [...this.#charges];
-  }
+/** Adds what an event cost. Throws `validation` for a cost that cannot be read: money must not be lost in silence. */
+export function addCharge(charges: TaskCharge[], event: EventBody, onCharge: (charge: TaskCharge) => void): void {
+  if (event.type !== 'cost.updated') return;
+  const read = taskCharge.safeParse(event);
+  if (!read.success)
+    throw new RunError('validation', 'charge: the event cost.updated has not the form that it must have');
+  onCharge(read.data);
+  const last = charges.at(-1);
+  if (last && charges.length >= maxCharges) charges[maxCharges - 1] = sum(last, read.data);
+  else charges.push(read.data);
 }
 
 function sum(a: TaskCharge, b: TaskCharge): TaskCharge {

@@ -34,18 +34,12 @@ const readSchema = z.strictObject({
   maxArtifacts: z.int().min(1).max(maxNotesRead).default(defaultNotesRead),
 });
 
-export interface ProgressToolsOptions {
-  readonly notes: ProgressNotes;
-  /** Takes secrets out of what is written. */
-  readonly redactor: Redactor;
+/** `progress_write` and `progress_read`: notes for later sessions of the same tenant, without the secrets of the redactor. */
+export function createProgressTools(notes: ProgressNotes, redactor: Redactor): readonly [write: Tool, read: Tool] {
+  return [createWriteTool(notes, redactor), createReadTool(notes)];
 }
 
-/** `progress_write` and `progress_read`: notes for later sessions of the same tenant. */
-export function createProgressTools(options: ProgressToolsOptions): readonly [write: Tool, read: Tool] {
-  return [createWriteTool(options), createReadTool(options)];
-}
-
-function createWriteTool({ notes, redactor }: ProgressToolsOptions): Tool {
+function createWriteTool(notes: ProgressNotes, redactor: Redactor): Tool {
   return defineTool({
     name: 'progress_write',
     description:
@@ -65,7 +59,7 @@ function createWriteTool({ notes, redactor }: ProgressToolsOptions): Tool {
   });
 }
 
-function createReadTool({ notes }: ProgressToolsOptions): Tool {
+function createReadTool(notes: ProgressNotes): Tool {
   return defineTool({
     name: 'progress_read',
     description:

@@ -2,6 +2,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { orLate } from '../../../shared/base/deadline.ts';
 import { depthOver } from '../../../shared/base/json.ts';
 import { jsonOf } from '../execute/result.ts';
+import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';
 import type { ScriptProcess, ChildMessage, ScriptFailure } from './process.ts';
@@ -46,7 +47,7 @@ export async function converse(
 ): Promise<ScriptEnd> {
   const { signal, limits } = request;
   const startedMs = clock.monotonic();
-  const conversation = new Conversation(process, request);
+  const conversation = conversationAbout(request, process);
   // At once: a process that is killed because of the abort must not be what ended the script.
   const abort = () => conversation.fail('aborted', 'the call was aborted');
   signal.addEventListener('abort', abort, { once: true });
@@ -67,48 +68,42 @@ export async function converse(
 }
 
 /** The messages of the process and the worker about one script, until it has ended. */
-class Conversation {
-  readonly inFlight = new Set<Promise<void>>();
-  readonly end = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
-  readonly #process: Pick<ScriptProcess, 'send'>;
-  readonly #request: ScriptRequest;
-  #calls = 0;
-  #hasEnded = false;
+function conversationAbout(request: ScriptRequest, process: Pick<ScriptProcess, 'send'>) {
+  const { limits, tools } = request;
+  const inFlight = new Set<Promise<void>>();
+  const end = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
+  let [calls, hasEnded] = [0, false];
 
-  constructor(process: Pick<ScriptProcess, 'send'>, request: ScriptRequest) {
-    this.#process = process;
-    this.#request = request;
-  }
-
-  /** Ends the script without a value. The first end counts. `why` is for the log. */
-  fail(reason: ScriptFailure, message: string, why?: string): void {
-    this.#hasEnded = true;
-    this.end.resolve({ outcome: { ok: false, reason, message, logs: [], calls: this.#calls }, isSpent: true, why });
-  }
-
-  /** Takes a message of the process. Throws for one that no script process sends now. */
-  take(message: ChildMessage): void {
-    if (this.#hasEnded) throw new Error('the script has ended');
-    if (message.t === 'done') {
-      this.#hasEnded = true;
-      this.end.resolve({ outcome: outcomeOf(message, this.#calls, this.#request.limits), isSpent: message.isSpent });
-    } else if (message.t === 'call') this.#call(message);
-    else throw new Error('it was ready before');
-  }
-
-  #call({ id, name, args }: Extract<ChildMessage, { t: 'call' }>): void {
-    const { limits, tools } = this.#request;
-    const isAsked = id === this.#calls + 1 && id <= limits.maxCalls;
+  function call({ id, name, args }: Extract<ChildMessage, { t: 'call' }>): void {
+    const isAsked = id === calls + 1 && id <= limits.maxCalls;
     if (!isAsked || !tools.includes(name) || args.length > limits.maxArgsChars)
       throw new Error('a call that no script can make');
-    this.#calls++;
-    const call = answer(this.#request, name, args).then((result) => {
+    calls++;
+    const answered = answer(request, name, args).then((result) => {
       // The process may run the next script by then, which made no such call.
-      if (!this.#hasEnded) this.#process.send({ t: 'result', id, result });
+      if (!hasEnded) process.send({ t: 'result', id, result });
     });
-    this.inFlight.add(call);
-    void call.finally(() => this.inFlight.delete(call));
+    inFlight.add(answered);
+    void answered.finally(() => inFlight.delete(answered));
   }
+
+  return {
+    inFlight,
+    end,
+    /** Ends the script without a value. The first end counts. `why` is for the log. */
+    fail(reason: ScriptFailure, message: string, why?: string): void {
+      hasEnded = true;
+      end.resolve({ outcome: { ok: false, reason, message, logs: [], calls }, isSpent: true, why });
+    },
+    /** Takes a message of the process. Throws for one that no script process sends now. */
+    take(message: ChildMessage): void {
+      if (hasEnded) throw new Error('the script has ended');
+      if (message.t === 'ready') throw new Error('it was ready before');
+      if (message.t === 'call') return call(message);
+      hasEnded = true;
+      end.resolve({ outcome: outcomeOf(message, calls, limits), isSpent: message.isSpent });
+    },
+  };
 }
 
 /** Throws for a value that the process itself would have refused. */
@@ -147,10 +142,7 @@ async function answer(request: ScriptRequest, name: string, json: string): Promi
 
 const maxMessageChars = 2_000;
 
-function refused(
-  kind: 'invalid_input' | 'invalid_output' | 'execution_failed',
-  message: string,
-): ScriptCallReply['result'] {
+function refused(kind: ToolErrorKind, message: string): ScriptCallReply['result'] {
   return { ok: false, kind, message };
 }
 

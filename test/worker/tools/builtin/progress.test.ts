@@ -12,7 +12,7 @@ import { callTool, valueOf } from '../execute/context.ts';
 const earlier = '01KAPN3YV8Q2T5W7X9Z0A1B2C4';
 
 function makeTools(notes: ProgressNotes = inMemoryProgress(systemClock)) {
-  const [write, read] = createProgressTools({ notes, redactor: new Redactor(['hunter2-secret']) });
+  const [write, read] = createProgressTools(notes, new Redactor(['hunter2-secret']));
   return { notes, write, read };
 }
 
