@@ -67,16 +67,9 @@ async function findAsking(record: RunRecord, verdicts: readonly CallVerdict[], a
   return record;
 }
 
-interface Decision {
-  readonly verdicts: readonly CallVerdict[];
-  readonly budget: 'approve' | 'reject' | undefined;
-  readonly topUp: TopUp | undefined;
-  readonly by: string | undefined;
-  readonly summary: string;
-  readonly atMs: number;
-}
+type Decision = ReturnType<typeof decisionOf>;
 
-function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: number): Decision {
+function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: number) {
   const { budget, reason } = request;
   const by = personOf(options.by);
   const verdicts = callVerdicts(request, by, new Date(atMs).toISOString());

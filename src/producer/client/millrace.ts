@@ -209,13 +209,9 @@ export class Millrace implements AsyncDisposable {
     const { dialect, after = 0, profile = 'full' } = options;
     const from = dialect ? readFrom(dialect, after) : after;
     const events = followRun(runId, { ...options, after: from }, this.#client);
-    if (dialect) return eachProjected(events, projectShown(profile, createProjector(dialect, this, after)));
-    return profile === 'full'
-      ? events
-      : eachProjected(
-          events,
-          projectShown(profile, (event) => [event]),
-        );
+    if (!dialect && profile === 'full') return events;
+    const project = dialect ? createProjector(dialect, this, after) : (event: RunEvent) => [event];
+    return eachProjected<RunEvent | DialectEvent>(events, projectShown(profile, project));
   }
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */

@@ -53,20 +53,11 @@ export async function readMessages(
   });
 }
 
-interface MessageEntry {
-  readonly seq: number;
-  readonly entry: ThreadEntryOf<'message'>;
-}
-
 /** `passed`: these messages and the other entries between them. `more`: the range has messages beyond the last. */
-async function messagesIn(
-  space: ThreadKeySpace,
-  thread: ThreadRef,
-  range: ThreadRange,
-): Promise<{ messages: readonly MessageEntry[]; passed: readonly NumberedEntry[]; more: boolean }> {
+async function messagesIn(space: ThreadKeySpace, thread: ThreadRef, range: ThreadRange) {
   const { limit, order = 'asc' } = range;
   const passed: NumberedEntry[] = [];
-  const messages: MessageEntry[] = [];
+  const messages: { readonly seq: number; readonly entry: ThreadEntryOf<'message'> }[] = [];
   for (let more = true; more && messages.length <= limit;) {
     const from = passed.at(-1)?.seq;
     const rest = from === undefined ? range : { ...range, [order === 'asc' ? 'after' : 'before']: from };
@@ -89,11 +80,7 @@ const tailSize = 2;
  * The turn of the lock owner of a thread, before it is written there: the messages that it would write now, unless the entries
  * given or the end of the log have it. Undefined when there is nothing of it to be seen.
  */
-async function readLiveTurn(
-  space: ThreadKeySpace,
-  thread: ThreadRef,
-  lockOwner: ThreadLockOwner,
-): Promise<((shown: readonly NumberedEntry[]) => readonly ThreadEntryOf<'message'>[]) | undefined> {
+async function readLiveTurn(space: ThreadKeySpace, thread: ThreadRef, lockOwner: ThreadLockOwner) {
   const { redis, keys } = space;
   const { runId, began } = lockOwner;
   const { entries: tail } = await readThread(space, thread, { limit: tailSize, order: 'desc' });
@@ -104,7 +91,7 @@ async function readLiveTurn(
   if (tenant !== thread.tenant || !updatedAt || lines.length === 0) return undefined;
   const turn = turnOfJournal(lines.flatMap(readLine));
   const written = await writtenBy(space, thread, { runId, at: updatedAt, began }, turn);
-  return (shown) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written);
+  return (shown: readonly NumberedEntry[]) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written);
 }
 
 /** A later version of us may write entries that this one does not know. */

@@ -29,17 +29,14 @@ export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]
   });
 }
 
-function identify(
-  request: FastifyRequest,
-  scope: Scope,
-  apiKeys: readonly ApiKey[],
-): { readonly tenant: string; readonly caller: string; readonly rights: Rights } {
+function identify(request: FastifyRequest, scope: Scope, apiKeys: readonly ApiKey[]) {
   if (apiKeys.length > 0) {
     const { tenant, sha256, scopes } = authorize(request.headers.authorization, scope, apiKeys);
-    return { tenant, caller: `key:${sha256.slice(0, 8)}`, rights: scopes.has('admin') ? 'operator' : 'caller' };
+    const rights: Rights = scopes.has('admin') ? 'operator' : 'caller';
+    return { tenant, caller: `key:${sha256.slice(0, 8)}`, rights };
   }
   refuseForeignPages(request.headers);
-  return { tenant: tenantWithoutKeys, caller: 'local', rights: 'operator' };
+  return { tenant: tenantWithoutKeys, caller: 'local', rights: 'operator' as const };
 }
 
 /** The key that an `Authorization` header carries. Throws `unauthorized`, or `forbidden` when it lacks the scope. */

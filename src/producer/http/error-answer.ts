@@ -10,15 +10,11 @@ import type { App } from './app.ts';
 const maxMessageBytes = 2_048;
 const defaultRetryAfterS = 1;
 
-/** An error as it leaves: status, headers, and the one body shape that all errors have. */
-export interface ErrorAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: { readonly error: ErrorInfo };
-}
-
-/** The answer to anything that was thrown. Text is scrubbed and at most 2 KiB; only a defect carries the request's id. */
-export function errorAnswer(thrown: unknown, requestId: string, redactor: Redactor): ErrorAnswer {
+/**
+ * The answer to anything that was thrown: status, headers, and the one body shape that all errors have. Text is scrubbed and at most
+ * 2 KiB; only a defect carries the request's id.
+ */
+export function errorAnswer(thrown: unknown, requestId: string, redactor: Redactor) {
   const error = knownError(thrown);
   const status = error.http;
   const body: ErrorInfo = {

@@ -7,6 +7,7 @@ import { Redactor, cutText } from '../../shared/base/redact.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
 import { clientOptions, type RunFact } from '../client/options.ts';
 import { Millrace } from '../client/millrace.ts';
+import type { App } from './app.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
 import { missingDurability } from './readiness.ts';
@@ -96,10 +97,7 @@ async function checkDurability(mill: Millrace, { MILLRACE_DURABILITY: required }
   if (missing) throw new RunError('invalid_config', missing);
 }
 
-async function listen(
-  app: Awaited<ReturnType<typeof createServer>>['app'],
-  { HOST: host, PORT: port }: Config,
-): Promise<void> {
+async function listen(app: App, { HOST: host, PORT: port }: Config): Promise<void> {
   try {
     await app.listen({ host, port });
   } catch (cause) {
@@ -154,10 +152,7 @@ export async function registerAgentsOf(folder: string, mill: Millrace, log: Log,
 const workerEntry = fileURLToPath(new URL(`../../worker/main${extname(import.meta.url)}`, import.meta.url));
 
 /** The lister prints the agents that it could load also when there are problems with others, which it then exits with. */
-async function listAgents(
-  folder: string,
-  signal: AbortSignal,
-): Promise<{ agents: readonly AgentView[]; problems: string }> {
+async function listAgents(folder: string, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<{ error: Error | null; stdout: string; stderr: string }>();
   const options = { signal, timeout: listTimeoutMs, maxBuffer: maxListBytes, killSignal: 'SIGKILL' } as const;
   execFile(process.execPath, [workerEntry, 'agents', folder, '--json'], options, (error, stdout, stderr) => {

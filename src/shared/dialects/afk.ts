@@ -1,8 +1,8 @@
 import { defined } from '../base/collections.ts';
-import { assertNever, type ErrorInfo } from '../base/errors.ts';
-import type { EventOf, RunEvent, RunResultBody } from '../contract/event.ts';
+import { assertNever } from '../base/errors.ts';
+import type { RunEvent } from '../contract/event.ts';
 import { microcentsPerUsd, type Usage } from '../contract/money.ts';
-import type { RunStatus } from '../contract/run.ts';
+import type { RunOutcomeView } from '../contract/run.ts';
 import {
   among,
   grossInput,
@@ -79,9 +79,11 @@ export const afk: Dialect = () => {
         return emit('warning', { data: { message: 'the text of this step is to be forgotten', reason: event.reason } });
       case 'run.completed':
       case 'run.cancelled':
-        return emit('completed', { result: resultOf(event) });
-      case 'run.failed':
-        return [...emit('error', { error: event.error.message }), ...emit('completed', { result: resultOf(event) })];
+        return emit('completed', { result: afkResult({ status: 'cancelled', ...event }) });
+      case 'run.failed': {
+        const completed = emit('completed', { result: afkResult({ ...event, status: 'failed' }) });
+        return [...emit('error', { error: event.error.message }), ...completed];
+      }
       default:
         return assertNever(event);
     }
@@ -89,14 +91,7 @@ export const afk: Dialect = () => {
 };
 
 /** How a run ended, from its last event or from what a caller who waited got. */
-interface Ending {
-  readonly runId: string;
-  readonly status: RunStatus;
-  readonly result?: RunResultBody | undefined;
-  readonly error?: ErrorInfo | undefined;
-  readonly usage?: (Usage & { readonly byModel: Readonly<Record<string, Usage>> }) | undefined;
-  readonly costMicrocents: number;
-}
+type Ending = Pick<RunOutcomeView, 'runId' | 'status' | 'costMicrocents'> & Partial<RunOutcomeView>;
 
 /** The result in the words of this dialect. Made of a terminal event it equals the one made of `RunHandle.result`. */
 export function afkResult({ runId, status, result, error, usage, costMicrocents }: Ending): Record<string, unknown> {
@@ -111,21 +106,6 @@ export function afkResult({ runId, status, result, error, usage, costMicrocents 
     usage_aggregate: { ...tokensOf(usage), by_model: Object.fromEntries(models) },
     total_cost_usd: costMicrocents / microcentsPerUsd,
   });
-}
-
-function resultOf(event: EventOf<'run.completed' | 'run.failed' | 'run.cancelled'>): Record<string, unknown> {
-  const { runId, usage, costMicrocents } = event;
-  const known = { runId, usage, costMicrocents };
-  switch (event.type) {
-    case 'run.completed':
-      return afkResult({ ...known, status: event.status, result: event.result });
-    case 'run.failed':
-      return afkResult({ ...known, status: 'failed', error: event.error });
-    case 'run.cancelled':
-      return afkResult({ ...known, status: 'cancelled' });
-    default:
-      return assertNever(event);
-  }
 }
 
 function tokensOf(usage: Usage | undefined): object {

@@ -1,7 +1,6 @@
 import {
   boundedFetch,
   type EgressInit,
-  type EgressResponse,
   discard,
   redirectTarget,
   tooManyRedirects,
@@ -36,24 +35,7 @@ export interface EgressProblem {
 }
 
 /** What leaves a process towards an address that a user, a model or a server gave. */
-export interface Egress extends AsyncDisposable {
-  /**
-   * What is wrong with a URL as far as it says so itself, before anything is resolved or connected to. `domains`: the only
-   * hosts (`host` or `host:port`) that it may name.
-   */
-  check(url: string | URL, domains?: readonly string[]): EgressProblem | undefined;
-  /** Is this host one that is not public, and that no entry of the allowed hosts names, with whatever port? */
-  isPrivateHost(hostname: string): boolean;
-  /** Did the operator allow this host by name? */
-  names(url: string | URL): boolean;
-  /** A request whose answer is read to its end. Throws an `EgressError`, or the reason of the signal. */
-  fetch(url: string | URL, init?: EgressInit): Promise<EgressResponse>;
-  /**
-   * A `fetch` for clients that stream. Deadlines are the caller's. Redirects are refused. A body, or one event of an event
-   * stream, beyond `maxBytes` (default 16 MiB) breaks off with `too_large`.
-   */
-  asFetch(options?: { readonly maxBytes?: number }): FetchLike;
-}
+export type Egress = ReturnType<typeof createEgress>;
 
 /** What callers of `asFetch` may pass: a URL, and a body that is text, bytes or form fields. */
 export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -68,7 +50,7 @@ export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Respo
  * so that a name that changes its address gains nothing. Every redirect is checked like the first URL. Proxies that the
  * environment names are not used.
  */
-export function createEgress(options: EgressOptions): Egress {
+export function createEgress(options: EgressOptions) {
   const agent = guardedAgent(
     {
       allows: (host, port) => isNamed(host, port, options.allowedHosts),
@@ -76,21 +58,32 @@ export function createEgress(options: EgressOptions): Egress {
     },
     { connectTimeoutMs, maxHeaderSize, headersTimeout: 0, bodyTimeout: 0, lookup: options.lookup },
   );
-  const check: Egress['check'] = (url, domains) => problemOf(url, options, domains);
+  const check = (url: string | URL, domains?: readonly string[]) => problemOf(url, options, domains);
   const allow = (url: URL, domains?: readonly string[]) => {
     const problem = check(url, domains);
     if (problem) throw new EgressError(problem.reason, problem.message);
   };
   return {
+    /**
+     * What is wrong with a URL as far as it says so itself, before anything is resolved or connected to. `domains`: the only
+     * hosts (`host` or `host:port`) that it may name.
+     */
     check,
-    isPrivateHost: (hostname) =>
+    /** Is this host one that is not public, and that no entry of the allowed hosts names, with whatever port? */
+    isPrivateHost: (hostname: string) =>
       isInnerHost(hostname) && !options.allowedHosts.some((entry) => hostOf(hostname) === hostInEntry(entry)),
-    names: (url) => {
+    /** Did the operator allow this host by name? */
+    names: (url: string | URL): boolean => {
       const parsed = URL.parse(String(url));
       return parsed !== null && isNamed(parsed.hostname, portOf(parsed), options.allowedHosts);
     },
-    fetch: (url, init = {}) => boundedFetch(parsed(url), init, { dispatcher: agent, allow }),
-    asFetch: (limits) => streamingFetch({ dispatcher: agent, allow }, limits),
+    /** A request whose answer is read to its end. Throws an `EgressError`, or the reason of the signal. */
+    fetch: (url: string | URL, init: EgressInit = {}) => boundedFetch(parsed(url), init, { dispatcher: agent, allow }),
+    /**
+     * A `fetch` for clients that stream. Deadlines are the caller's. Redirects are refused. A body, or one event of an event
+     * stream, beyond `maxBytes` (default 16 MiB) breaks off with `too_large`.
+     */
+    asFetch: (limits?: { readonly maxBytes?: number }) => streamingFetch({ dispatcher: agent, allow }, limits),
     [Symbol.asyncDispose]: () => agent.destroy(),
   };
 }
@@ -149,7 +142,7 @@ const [lineFeed, carriageReturn] = [10, 13];
 function streamingFetch(
   { dispatcher, allow }: Way,
   { maxBytes = defaultMaxBytes }: { readonly maxBytes?: number } = {},
-): (url: string | URL, init?: RequestInit) => Promise<Response> {
+): FetchLike {
   return async (given, init = {}) => {
     const url = parsed(given);
     allow(url);

@@ -11,15 +11,7 @@ export interface LogPage {
   /** There may be more than fit into a page. */
   readonly more: boolean;
   /** Undefined: there is no such run. */
-  readonly run: LoggedRun | undefined;
-}
-
-interface LoggedRun {
-  readonly tenant: string;
-  readonly ended: boolean;
-  readonly lastSequence: number;
-  /** The log begins after this number: 0, or higher for a redriven run. */
-  readonly logStart: number;
+  readonly run: ReturnType<typeof loggedRun>;
 }
 
 type Reach = <T>(work: (redis: RedisConnection) => Promise<T>) => Promise<T>;
@@ -67,7 +59,8 @@ async function readPage(keys: Keys, redis: RedisConnection, runId: string, after
   return { events, more: entries.length === pageSize, run: loggedRun(record) };
 }
 
-function loggedRun([tenant, status, lastSequence, logStart]: readonly (string | null)[]): LoggedRun | undefined {
+/** `logStart`: the log begins after this number: 0, or higher for a redriven run. */
+function loggedRun([tenant, status, lastSequence, logStart]: readonly (string | null)[]) {
   if (!tenant || !status) return undefined;
   const ended = isTerminalStatus(status as RunStatus);
   return { tenant, ended, lastSequence: Number(lastSequence), logStart: Number(logStart ?? 0) };

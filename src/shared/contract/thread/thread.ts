@@ -256,10 +256,7 @@ export const threadEvent = z.intersection(envelope, threadEventBody);
 export type ThreadEvent = z.infer<typeof threadEvent>;
 
 /** Which run an event is about. */
-export interface ThreadEventOrigin {
-  readonly agentId: string;
-  readonly runId: string;
-}
+export type ThreadEventOrigin = Readonly<Pick<ThreadEvent, 'agentId' | 'runId'>>;
 
 /** Which events: numbers above `after`, at most `limit`. */
 export interface ThreadEventsRange {

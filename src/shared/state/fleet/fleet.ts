@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
-import { jsonText } from '../../base/json.ts';
+import { jsonOr, jsonText } from '../../base/json.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue, defaultQueue } from '../../contract/queues.ts';
 import { RunError } from '../../base/errors.ts';
@@ -98,11 +98,7 @@ const announced = z.object({ seenAt: z.string() });
 
 /** NaN for an entry without it. */
 function seenAtOf(json: string): number {
-  try {
-    return Date.parse(announced.parse(JSON.parse(json)).seenAt);
-  } catch {
-    return Number.NaN;
-  }
+  return Date.parse(announced.safeParse(jsonOr(json)).data?.seenAt ?? '');
 }
 
 /** A worker whose last heartbeat is older than this is gone. */

@@ -47,16 +47,11 @@ export type Reservation =
   | { readonly kind: 'exceeded'; readonly account: AccountState; readonly onExceed: 'fail' | 'pause_for_approval' };
 
 /** What became of a reserved, or never reserved, attempt. */
-export interface Settlement {
+export interface Settlement extends PaidAttempt {
   readonly accounts: Accounts;
   readonly id: string;
-  readonly provider: string;
-  readonly model: string;
-  readonly usage: Usage;
-  readonly costMicrocents: number;
   /** The estimate of its prompt with the real length of the answer: what it cost more shows the error of the estimate. */
   readonly expectedMicrocents?: number | undefined;
-  readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
   readonly unconfirmed: boolean;
   /** What it is the sum of, where that is not one attempt of `model`. Counted in their own rows. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts';
+import { repeat, type Clock } from '../../base/clock.ts';
 import type { Config } from '../../contract/config.ts';
 import { assertNever } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
@@ -44,20 +44,20 @@ export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps
       const { root } = store;
       await probeFolder(root);
       const artifacts = folderArtifacts({ root, bounds, progressTtlS: ttlS });
-      const chores = repeat(async () => {
+      const chores = everyHour(async () => {
         await announceFolder(root, deps);
         await sweepIfDue(artifacts, deps);
       }, deps.log);
-      return { artifacts, progress: redisProgress({ ...deps, ttlS, root }), [Symbol.asyncDispose]: chores.stop };
+      return { artifacts, progress: redisProgress({ ...deps, ttlS, root }), ...chores };
     }
     case 's3': {
       const artifacts = await openS3Artifacts({ store, bounds });
-      const chores = repeat(() => sweepIfDue(artifacts, deps), deps.log);
+      const chores = everyHour(() => sweepIfDue(artifacts, deps), deps.log);
       return {
         artifacts,
         progress: redisProgress({ ...deps, ttlS }),
         async [Symbol.asyncDispose]() {
-          await chores.stop();
+          await chores[Symbol.asyncDispose]();
           artifacts[Symbol.dispose]();
         },
       };
@@ -67,18 +67,14 @@ export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps
   }
 }
 
-/** Now and every hour, one at a time. A failure is logged. `stop` waits for one that is under way. */
-function repeat(chore: () => Promise<void>, log: Log): { readonly stop: () => Promise<void> } {
-  const once = () => chore().catch((error: unknown) => log.warn({ err: error }, 'care of kept results failed'));
-  let running = once();
-  const timer = setInterval(() => {
-    running = running.then(once);
-  }, hourMs);
-  timer.unref();
+/** Now and every hour. A failure is logged. Disposing waits for one that is under way. */
+function everyHour(chore: () => Promise<void>, log: Log): AsyncDisposable {
+  const failed = (error: unknown) => log.warn({ err: error }, 'care of kept results failed');
+  const first = chore().catch(failed);
+  const later = repeat(hourMs, () => first.then(chore), failed);
   return {
-    async stop() {
-      clearInterval(timer);
-      await running;
+    async [Symbol.asyncDispose]() {
+      await Promise.all([first, later[Symbol.asyncDispose]()]);
     },
   };
 }

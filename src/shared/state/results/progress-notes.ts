@@ -111,10 +111,7 @@ export function redisProgress(options: RedisProgressOptions): ProgressNotes {
 }
 
 /** The number of this note, and the note when this very write was made before. */
-async function claim(
-  draft: ProgressDraft,
-  { redis, keys, ttlS, root }: RedisProgressOptions,
-): Promise<{ readonly seq: number; readonly written: ProgressNote | undefined }> {
+async function claim(draft: ProgressDraft, { redis, keys, ttlS, root }: RedisProgressOptions) {
   const { tenant, runId, role, key } = draft;
   const own = [keys.progressNumbers(tenant, runId), keys.progress(tenant, runId)];
   const ask = async (before: number | '') => {
@@ -177,11 +174,7 @@ function invalid(what: string, error: z.ZodError): RunError {
 }
 
 /** The note that a draft becomes, and its text as it is kept. */
-export function noteOf(
-  draft: ProgressDraft,
-  seq: number,
-  clock: Clock,
-): { readonly note: ProgressNote; readonly text: Buffer } {
+export function noteOf(draft: ProgressDraft, seq: number, clock: Clock) {
   const { runId, role, sensitivity: label, tags } = draft;
   const text = Buffer.from(cleanText(draft.text));
   const sha256 = createHash('sha256').update(text).digest('hex');

@@ -1,3 +1,4 @@
+import type { RedisConnection } from '../connect.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
 import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
@@ -5,11 +6,6 @@ import { defined } from '../../base/collections.ts';
 /** A record without what no list shows: the input of the run, and the conversation that it began with. */
 const listedFields = Object.keys(runRecord.shape).filter((field) => field !== 'request' && field !== 'parent');
 const hashFields = ['listedRequest', 'listedParent', ...listedFields];
-
-interface Hashes {
-  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
-  hgetall(key: string): Promise<Record<string, string>>;
-}
 
 /** As much of a request as lists show; it is a request itself. Stands beside the whole one, and like that it never changes. */
 export function listedRequestOf(request: RunRequest): RunRequestInput {
@@ -24,7 +20,11 @@ export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId'
 }
 
 /** The record under a key as lists show it. Undefined where there is none of this tenant. Throws as `legibleRecord` does. */
-export async function listedRecord(redis: Hashes, key: string, tenant: string): Promise<RunRecord | undefined> {
+export async function listedRecord(
+  redis: RedisConnection,
+  key: string,
+  tenant: string,
+): Promise<RunRecord | undefined> {
   const values = await redis.hmget(key, ...hashFields);
   const found = Object.fromEntries(
     hashFields.flatMap((field, i) => (typeof values[i] === 'string' ? [[field, values[i]]] : [])),

@@ -1,3 +1,4 @@
+import { jsonOr } from '../../base/json.ts';
 import type { RunError } from '../../base/errors.ts';
 import { type PendingItem, pendingItem } from '../../contract/event.ts';
 import { type JobKind, type RunStatus, jobKind, runStatus } from '../../contract/run.ts';
@@ -161,9 +162,5 @@ const pendingItems = z.array(pendingItem);
 
 /** One record that cannot be read must not hide the others of its page. */
 function pendingOf(json: string | null | undefined): readonly PendingItem[] {
-  try {
-    return pendingItems.parse(JSON.parse(json ?? '[]'));
-  } catch {
-    return [];
-  }
+  return pendingItems.safeParse(jsonOr(json ?? '[]')).data ?? [];
 }

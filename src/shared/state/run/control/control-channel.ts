@@ -1,5 +1,6 @@
 import { type CancelRequest, controlMessage } from '../../../contract/control.ts';
 import { orLate } from '../../../base/deadline.ts';
+import { jsonOr } from '../../../base/json.ts';
 import type { Log } from '../../../base/log.ts';
 import type { RedisConnection } from '../../connect.ts';
 import { named } from '../../errors.ts';
@@ -78,16 +79,8 @@ export class RedisControlChannel implements ControlChannel, AsyncDisposable {
 
   readonly #receive = (channel: string, text: string): void => {
     if (channel !== this.#options.channel) return;
-    const message = readMessage(text);
+    const message = controlMessage.safeParse(jsonOr(text)).data;
     if (!message) return this.#options.log.warn({ bytes: text.length }, 'control message ignored');
     this.#listeners.call(message.runId, message.cancel);
   };
-}
-
-function readMessage(text: string) {
-  try {
-    return controlMessage.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }
