@@ -155,6 +155,7 @@ export { withMiddleware, type Middleware, type MiddlewareKind, type NextCall } f
 export { LlmError } from './llm/errors.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';
 export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
+export type { Clock } from '../shared/base/clock.ts';
 export { RunError, assertNever, type ErrorCode } from '../shared/base/errors.ts';
 export type { EventOf, EventType, RunEvent } from '../shared/contract/event.ts';
 export { deriveExecutionId, type TurnOfSession } from '../shared/base/execution-id.ts';

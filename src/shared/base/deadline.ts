@@ -43,6 +43,21 @@ export async function unlessAborted<T>(work: T | Promise<T>, signal: AbortSignal
   }
 }
 
+/** A signal that aborts with `outer`, and with a `TimeoutError` once `ms` have passed. Disposed, it is left as it is. */
+export function limitedSignal(
+  ms: number,
+  clock: Pick<Clock, 'sleep'>,
+  outer: AbortSignal,
+): Disposable & { readonly signal: AbortSignal } {
+  const late = new AbortController();
+  const ended = new AbortController();
+  clock.sleep(ms, ended.signal, 'limit').then(
+    () => late.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError')),
+    () => {},
+  );
+  return { signal: AbortSignal.any([outer, late.signal]), [Symbol.dispose]: () => ended.abort() };
+}
+
 /** How long code may still answer after it was asked to stop, in milliseconds. Afterwards it is abandoned. */
 export const graceMs = 50;
 
@@ -61,7 +76,7 @@ export type Settled =
 export async function within(
   timeoutMs: number,
   work: (signal: AbortSignal) => unknown,
-  clock: Clock,
+  clock: Pick<Clock, 'sleep'>,
   outer: AbortSignal,
 ): Promise<Settled> {
   if (outer.aborted) return { kind: 'aborted' };

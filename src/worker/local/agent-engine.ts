@@ -1,3 +1,4 @@
+import { systemClock } from '../../shared/base/clock.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import { createProjector } from '../../shared/dialects/project.ts';
 import { serverPrefix, mcpServers, type McpServer } from '../../shared/contract/agent/mcp.ts';
@@ -37,7 +38,7 @@ const noDecision = { granted: false, reason: 'no person can decide here' } as co
  * session is a conversation in memory. What people would have to decide is denied, unless `onPending` asks a person.
  */
 export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary): Engine {
-  const ports = createInMemoryPorts({ redactor: boundary.redactor });
+  const ports = createInMemoryPorts({ redactor: boundary.redactor, clock: given.clock ?? systemClock });
   return {
     async run(message, options, trust, sessionId, callbacks, abort) {
       const { own, capabilities, servers } = sorted(options.mcpServers);

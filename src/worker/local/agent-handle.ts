@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/base/clock.ts';
 import type { DecisionInput } from '../../shared/contract/control.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView, RunRequestInput } from '../../shared/contract/run.ts';
@@ -31,6 +32,11 @@ export interface CreateAgentOptions {
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Settings by the names of the environment variables. Default: the process's environment. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /**
+   * The time that its runs go by: retries, time limits, deadlines and waits. Default: the time of the system. For tests; see
+   * `FakeClock` in `millrace/testing`.
+   */
+  readonly clock?: Clock;
   /** The tasks that its runs may work on, by id. Default: there are none. */
   readonly loadTask?: LoadTask;
   /** What the agent may name in `capabilities`, each with what it brings. */

@@ -63,7 +63,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
       };
       return follow(runId, ready, signal);
     }
-    const record = newRecord(id, input, asked, session?.id ?? asked.thread);
+    const record = newRecord(id, input, asked, session?.id ?? asked.thread, ports.clock.now());
     const ready = async () => {
       if (!session) await refuseLockedThread(record, ports);
       ports.create(record);
@@ -85,7 +85,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
     compact: async () => (await compactionRequests?.ask()) ?? { compacted: false, reason: 'no-memory' },
     toTool: (toolOptions) => createAgentTool(loaded.definition, toolOptions, agent),
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
-    fanOut: runFanOut,
+    fanOut: (asked, fanOutDeps) => runFanOut(asked, { clock: ports.clock, ...fanOutDeps }),
   };
 }
 
@@ -93,13 +93,13 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
 function depsFor(agent: Agent, options: Options): LocalDeps {
   const config = parseConfig(options.env);
   const { secrets, redactor, providers } = options.session?.boundary ?? createBoundary({ ...options, config });
-  const ports = options.session?.ports ?? createInMemoryPorts({ redactor });
+  const ports = options.session?.ports ?? createInMemoryPorts({ redactor, clock: options.clock ?? systemClock });
   const toolkit = createToolkit({
     config,
     secrets,
     redactor,
     log: ports.log,
-    clock: systemClock,
+    clock: ports.clock,
     // A connection that no run uses must not keep the process alive.
     serverIdleMs: 0,
     capabilities: options.capabilities,
@@ -107,6 +107,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
   const agents = loadedAll([agent, ...(options.agents ?? [])], toolkit.offer);
   const models = modelsOf(providers, {
     price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
+    clock: ports.clock,
     agents: agents.values(),
     onAuthError: options.onAuthError,
   });
@@ -121,8 +122,13 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
   });
 }
 
-function newRecord(agent: string, input: string, asked: Omit<AgentRunOptions, 'signal'>, thread?: string): RunRecord {
-  const nowMs = systemClock.now();
+function newRecord(
+  agent: string,
+  input: string,
+  asked: Omit<AgentRunOptions, 'signal'>,
+  thread: string | undefined,
+  nowMs: number,
+): RunRecord {
   // The caller has the definition of the agent, so its limits do not bound this caller.
   const request = runRequest.parse({ agent, input, ...asked, thread, raise: true });
   const run = { runId: newRunId(nowMs), tenant: 'default', kind: 'agent.turn', queue: 'in-memory', request } as const;

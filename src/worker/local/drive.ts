@@ -1,4 +1,4 @@
-import { systemClock } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { DecisionInput } from '../../shared/contract/control.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
@@ -16,7 +16,6 @@ import type { PendingItem, PendingView } from '../../shared/contract/event.ts';
 
 /** In one process a run waits where it is. */
 const longestWaitMs = 86_400_000;
-const timerGridMs = 200;
 /** Waits that end by themselves. */
 const timed: ReadonlySet<string> = new Set(['media', 'retry', 'provider_limit']);
 
@@ -90,7 +89,7 @@ async function endWait(record: RunRecord, deps: LocalDeps, onPending: OnPending 
     await untilDue(runId, ports);
     return true;
   }
-  const decision = onPending && (await askPeople(record, onPending));
+  const decision = onPending && (await askPeople(record, onPending, ports.clock));
   return decision !== undefined && ports.decide(runId, decision);
 }
 
@@ -99,7 +98,17 @@ async function untilDue(runId: string, ports: InMemoryPorts): Promise<void> {
   const record = await ports.runs.load(runId);
   if (record?.status !== 'suspended') return;
   if (record.cancel !== undefined) await ports.waits.resume(runId, { summary: 'a cancel was asked for' });
-  else await systemClock.sleep(timerGridMs);
+  else await changeOf(runId, ports);
+}
+
+/** Resolves when the run has an event or a cancel, and when its time has come. */
+async function changeOf(runId: string, { waits, deadlines, clock, control, onEvents }: InMemoryPorts): Promise<void> {
+  const changed = new AbortController();
+  using _events = onEvents((id) => id === runId && changed.abort());
+  using _cancels = control.onCancel((id) => id === runId && changed.abort());
+  const dueMs = Math.min(waits.dueOf(runId) ?? Infinity, deadlines.dueOf(runId) ?? Infinity);
+  const leftMs = Math.max(1, dueMs - clock.now());
+  await clock.sleep(Math.min(leftMs, longestWaitMs), changed.signal).catch(() => {});
 }
 
 async function resumeDue({ waits, deadlines }: InMemoryPorts): Promise<void> {
@@ -137,9 +146,13 @@ type CallVerdict = { readonly toolCallId: string } & PersonVerdict;
 const longestAskMs = 300_000;
 
 /** Asks about everything that people decide. Undefined where nothing was decided; a person who cannot be asked has denied. */
-async function askPeople({ runId, pending }: RunRecord, onPending: OnPending): Promise<DecisionInput | undefined> {
+async function askPeople(
+  { runId, pending }: RunRecord,
+  onPending: OnPending,
+  clock: Clock,
+): Promise<DecisionInput | undefined> {
   const items = pending.filter(({ kind }) => kind !== 'budget');
-  const verdicts = (await Promise.all(items.map((item) => ask(onPending, item, runId)))).filter(
+  const verdicts = (await Promise.all(items.map((item) => ask(onPending, item, runId, clock)))).filter(
     (one) => one !== undefined,
   );
   const approvals = verdicts.filter((one) => 'granted' in one);
@@ -148,10 +161,15 @@ async function askPeople({ runId, pending }: RunRecord, onPending: OnPending): P
   return { approvals: approvals.length > 0 ? approvals : undefined, answers: answers.length > 0 ? answers : undefined };
 }
 
-async function ask(onPending: OnPending, item: PendingItem, runId: string): Promise<CallVerdict | undefined> {
+async function ask(
+  onPending: OnPending,
+  item: PendingItem,
+  runId: string,
+  clock: Clock,
+): Promise<CallVerdict | undefined> {
   const { id: toolCallId } = item;
   const never = new AbortController().signal;
-  const settled = await within(longestAskMs, () => onPending(pendingViewOf(item), runId), systemClock, never);
+  const settled = await within(longestAskMs, () => onPending(pendingViewOf(item), runId), clock, never);
   if (settled.kind === 'value') {
     const verdict = settled.value as PersonVerdict | undefined;
     return verdict && { toolCallId, ...verdict };

@@ -180,7 +180,7 @@ function openParts(
 ): Parts {
   const { runId } = record;
   const log = runLogOf(ports.log, record, delivery.worker);
-  const signals = new RunSignals(signal);
+  const signals = new RunSignals(signal, ports.clock);
   opening.defer(() => signals.dispose());
   const relay = before.parent && new Relay(runId, before.parent, { ...ports, log });
   relay?.add(events, seq - events.length + 1);

@@ -1,4 +1,4 @@
-import { repeat } from '../../shared/base/clock.ts';
+import { repeat, type Clock } from '../../shared/base/clock.ts';
 import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineExceeded } from '../../shared/contract/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -17,14 +17,16 @@ export class RunSignals {
   #cancel: CancelRequest | undefined;
   #lost = false;
   #handOver = false;
-  readonly #timers = new Map<'wall' | 'work' | 'deadline', NodeJS.Timeout>();
+  readonly #timers = new Map<'wall' | 'work' | 'deadline', AbortController>();
+  readonly #clock: Pick<Clock, 'sleep'>;
   #wallTimeMs = 0;
   readonly #outer: AbortSignal;
   readonly #onOuter: () => void;
 
   /** `outer` is the job layer's signal: aborted when the lease is lost or the worker shuts down. */
-  constructor(outer: AbortSignal) {
+  constructor(outer: AbortSignal, clock: Pick<Clock, 'sleep'>) {
     this.#outer = outer;
+    this.#clock = clock;
     this.#onOuter = () => this.#stopFrom(outer.reason);
     if (outer.aborted) this.#onOuter();
     else outer.addEventListener('abort', this.#onOuter, { once: true });
@@ -84,17 +86,19 @@ export class RunSignals {
   }
 
   dispose(): void {
-    for (const timer of this.#timers.values()) clearTimeout(timer);
+    for (const timer of this.#timers.values()) timer.abort();
     this.#outer.removeEventListener('abort', this.#onOuter);
   }
 
   #endAfter(limit: 'wall' | 'work' | 'deadline', leftMs: number, error: RunError): void {
-    clearTimeout(this.#timers.get(limit));
+    this.#timers.get(limit)?.abort();
     if (leftMs <= 0) return this.#controller.abort(error);
     const waitMs = Math.min(leftMs, longestTimerMs);
-    this.#timers.set(
-      limit,
-      setTimeout(() => this.#endAfter(limit, leftMs - waitMs, error), waitMs),
+    const timer = new AbortController();
+    this.#timers.set(limit, timer);
+    this.#clock.sleep(waitMs, timer.signal, 'limit').then(
+      () => this.#endAfter(limit, leftMs - waitMs, error),
+      () => {},
     );
   }
 

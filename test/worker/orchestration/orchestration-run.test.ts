@@ -323,7 +323,9 @@ test('the time of a child begins with its start: that in a queue does not count'
   const [child] = (await jobs.load(runId))?.pending ?? [];
   jobs.clock.jump(3_600_000);
   expect(await jobs.ports.waits.due(10), 'no worker looks after its time').toEqual([]);
-  await jobs.deliver(child?.id ?? '');
+  const delivered = jobs.deliver(child?.id ?? '');
+  await jobs.clock.pass(40);
+  await delivered;
   await jobs.deliver(runId);
   const message = 'the child passed its 40 ms';
   expect((await jobs.load(runId))?.result?.output).toMatchObject({

@@ -69,7 +69,9 @@ test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
       return await append(lock, op, ...rest);
     };
     if (how === 'cancelled') jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
-    await jobs.deliver(runId);
+    const delivered = jobs.deliver(runId);
+    if (wallTimeMs < 1_000) await jobs.clock.pass(wallTimeMs);
+    await delivered;
     expect(hasEnded).toBe(false);
     expect(jobs.ports.events(runId).filter(isTerminal)).toHaveLength(1);
     expect(await jobs.load(runId)).toMatchObject({ status: how });

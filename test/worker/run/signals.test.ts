@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/shared/base/clock.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { RunSignals, CancelWatch } from '../../../src/worker/run/signals.ts';
 import type { CancelRequest } from '../../../src/shared/contract/control.ts';
@@ -9,7 +10,7 @@ import { until } from '../../support/redis.ts';
 const request = { drain: false, onPendingApprovals: 'deny' } as const;
 
 test('a cancel aborts with the code cancelled and a drain does not abort', () => {
-  const signals = new RunSignals(new AbortController().signal);
+  const signals = new RunSignals(new AbortController().signal, systemClock);
   signals.cancel({ ...request, drain: true });
   expect(signals.signal.aborted).toBe(false);
   expect(signals.cancelRequest?.drain).toBe(true);
@@ -19,7 +20,7 @@ test('a cancel aborts with the code cancelled and a drain does not abort', () =>
 });
 
 test('a drain does not soften a cancel that came before it', () => {
-  const signals = new RunSignals(new AbortController().signal);
+  const signals = new RunSignals(new AbortController().signal, systemClock);
   signals.cancel(request);
   signals.cancel({ ...request, drain: true });
   expect(signals.cancelRequest?.drain).toBe(false);
@@ -27,7 +28,7 @@ test('a drain does not soften a cancel that came before it', () => {
 
 test('losing the lock is remembered even after a cancel', () => {
   const outer = new AbortController();
-  const signals = new RunSignals(outer.signal);
+  const signals = new RunSignals(outer.signal, systemClock);
   signals.cancel(request);
   outer.abort(new RunError('lock_lost', 'gone'));
   expect(signals.lost).toBe(true);
@@ -35,7 +36,7 @@ test('losing the lock is remembered even after a cancel', () => {
 
 test('a worker that shuts down asks for a handover, not for a cancel', () => {
   const outer = new AbortController();
-  const signals = new RunSignals(outer.signal);
+  const signals = new RunSignals(outer.signal, systemClock);
   outer.abort(new RunError('worker_lost', 'shutting down'));
   expect(signals.handOver).toBe(true);
   expect(signals.lost).toBe(false);
@@ -43,7 +44,7 @@ test('a worker that shuts down asks for a handover, not for a cancel', () => {
 });
 
 test('a wall-clock limit that has passed aborts at once and names the limit', () => {
-  const signals = new RunSignals(new AbortController().signal);
+  const signals = new RunSignals(new AbortController().signal, systemClock);
   signals.limitWallTime(1_000, 1_500);
   expect(signals.signal.reason).toMatchObject({ code: 'run_timeout' });
   expect(signals.wallTimeMs).toBe(1_000);

@@ -59,8 +59,17 @@ export function inMemoryChildren(
   return children;
 }
 
+/** Timers that a process looks at itself. */
+export interface InMemoryTimers extends Timers {
+  /** When something is to happen to a run, in milliseconds since the epoch; undefined when nothing is. */
+  dueOf(runId: string): number | undefined;
+}
+
 /** The waits of one process. */
-export function inMemoryWaits(runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
+export function inMemoryWaits(
+  runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'>,
+  clock: Clock,
+): Waits & InMemoryTimers {
   const timers = inMemoryTimers(clock);
   return {
     ...timers,
@@ -74,7 +83,7 @@ export function inMemoryWaits(runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'
 }
 
 /** Timers of one process, by the given clock. */
-export function inMemoryTimers(clock: Clock): Timers {
+export function inMemoryTimers(clock: Clock): InMemoryTimers {
   const timers = new Map<string, number>();
   return {
     async at(runId, dueMs) {
@@ -83,6 +92,7 @@ export function inMemoryTimers(clock: Clock): Timers {
     async clear(runId) {
       timers.delete(runId);
     },
+    dueOf: (runId) => timers.get(runId),
     async due(limit) {
       const now = clock.now();
       const due = [...timers].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);

@@ -13,7 +13,7 @@ import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { createListeners } from '../../../shared/state/run/control/control-channel.ts';
 import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
-import { inMemoryChildren, inMemoryTimers, inMemoryWaits } from './in-memory-waits.ts';
+import { inMemoryChildren, inMemoryTimers, inMemoryWaits, type InMemoryTimers } from './in-memory-waits.ts';
 import { InMemoryLedger, inMemoryRateLimiter, noBreakers } from './in-memory-admission.ts';
 import { inMemoryThreads } from './in-memory-threads.ts';
 import { checkedDecision, decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
@@ -34,6 +34,8 @@ export interface InMemoryPorts extends Ports {
   readonly progress: ProgressNotes;
   readonly media: InMemoryMedia;
   readonly inbox: InMemoryInbox;
+  readonly waits: Ports['waits'] & InMemoryTimers;
+  readonly deadlines: InMemoryTimers;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
   /** Asks for the end of a run and wakes its worker. False when there is no such run or it has ended. */

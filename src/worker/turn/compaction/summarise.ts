@@ -1,3 +1,4 @@
+import { limitedSignal } from '../../../shared/base/deadline.ts';
 import { createHash } from 'node:crypto';
 import { RunError, assertNever } from '../../../shared/base/errors.ts';
 import type { Attempt } from '../../../shared/contract/journal/journal.ts';
@@ -100,8 +101,8 @@ export async function summarise(
     onPart() {},
     onAttempt: (attempt) => takeAttempt({ ...attempt, purpose: 'summary' }, turn, attempts),
   };
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]);
-  const { answer } = await policy.summarizer.chain.run(request, call, limited);
+  using limited = limitedSignal(deadlineMs, deps.clock, signal);
+  const { answer } = await policy.summarizer.chain.run(request, call, limited.signal);
   const text = textOf(answer.message).trim();
   if (text === '' || answer.finishReason === 'content_filter')
     throw new RunError('provider_unavailable', 'the model wrote no summary');
