@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { agentViewOf } from '../shared/contract/agent/agent.ts';
 import { parseConfig, type Config } from '../shared/contract/config.ts';
-import { RunError } from '../shared/base/errors.ts';
+import { messageOf, RunError } from '../shared/base/errors.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { jsonText } from '../shared/base/json.ts';
 import { createLog, silentLog } from '../shared/base/log.ts';
@@ -56,7 +56,7 @@ function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>)
     const providers = createProviders(config, { env: (name) => process.env[name] });
     return [...agents.values()].flatMap((agent) => preferredModels(agent, providers).problems);
   } catch (error) {
-    process.stderr.write(`the models were not looked up: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`the models were not looked up: ${messageOf(error)}\n`);
     return [];
   }
 }
@@ -136,7 +136,7 @@ function orStop<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    return stop(exitUsage, error instanceof Error ? error.message : String(error));
+    return stop(exitUsage, messageOf(error));
   }
 }
 

@@ -10,9 +10,15 @@ import type { Middleware } from './llm/backends/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import type { ModelResolver } from './llm/backends/providers.ts';
 import type { Agent } from './agents/define-agent.ts';
-import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './agents/define-judge.ts';
+import type { AnswerMerge, MergeJudge } from './agents/define-judge.ts';
 import { loadedAll, type ToolOffer } from './agents/loaded-agent.ts';
-import { loadAgents, type LoadedFolder, type NamedFunctions, type LoadTask } from './agents/load-agents.ts';
+import {
+  loadAgents,
+  namedFunctions,
+  type LoadedFolder,
+  type NamedFunctions,
+  type LoadTask,
+} from './agents/load-agents.ts';
 import type { Embedder } from './jobs/embeddings.ts';
 import type { TaskAdapter } from './agents/adapter.ts';
 import { createToolkit } from './agents/toolkit.ts';
@@ -118,9 +124,6 @@ function functionsOf(
   { judges = [], adapters = [] }: Pick<StartWorkerOptions, 'judges' | 'adapters'>,
   beside: Partial<NamedFunctions>,
 ): NamedFunctions {
-  return {
-    judges: new Map([...(beside.judges ?? []), ...judges.filter(isJudge).map((one) => [one.id, one] as const)]),
-    merges: new Map([...(beside.merges ?? []), ...judges.filter(isMerge).map((one) => [one.id, one] as const)]),
-    adapters: new Map([...(beside.adapters ?? []), ...adapters.map((one) => [one.id, one] as const)]),
-  };
+  const merging = [...(beside.judges?.values() ?? []), ...(beside.merges?.values() ?? []), ...judges];
+  return namedFunctions(merging, [...(beside.adapters?.values() ?? []), ...adapters]);
 }

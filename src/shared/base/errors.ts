@@ -176,7 +176,11 @@ export class RunError extends Error {
 /** Any thrown value as a RunError: its own kind unchanged, everything else `internal` with the original as cause. */
 export function asRunError(thrown: unknown): RunError {
   if (thrown instanceof RunError) return thrown;
-  return new RunError('internal', thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown });
+  return new RunError('internal', messageOf(thrown), { cause: thrown });
+}
+
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
 /** The compiler's proof that a switch over a union names every variant. */

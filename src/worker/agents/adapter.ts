@@ -4,7 +4,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import type { Json } from '../../shared/base/json-value.ts';
-import { declared } from './define-judge.ts';
+import { declared, madeWith } from './define-judge.ts';
 import {
   taskLimits,
   type TaskDecision,
@@ -43,13 +43,9 @@ export interface TaskView<State> extends TaskContext {
 }
 
 /** What `decide` answers. */
-export type Decision<Action> = Exclude<TaskDecision, { type: 'act' }> | ActDecision<Action>;
-
-interface ActDecision<Action> {
-  readonly type: 'act';
-  readonly action: Action;
-  readonly reason?: string;
-}
+export type Decision<Action> =
+  | Exclude<TaskDecision, { type: 'act' }>
+  | { readonly type: 'act'; readonly action: Action; readonly reason?: string };
 
 /** What `shouldStop` answers. `pass` absent is false. */
 export interface StopVerdict {
@@ -118,8 +114,7 @@ const brand = Symbol.for('millrace.task-adapter');
 /** Of one call. */
 const maxUsd = 1_000_000;
 
-const isFunction = (value: unknown) => typeof value === 'function';
-const must = z.custom(isFunction, 'must be a function');
+const must = z.custom((value) => typeof value === 'function', 'must be a function');
 const may = must.optional();
 const usd = z.number().min(0).max(maxUsd).optional();
 const adapterShape = z.strictObject({
@@ -151,9 +146,7 @@ export function defineTaskAdapter<State, Action, Result>(
 }
 
 /** Was this value made by `defineTaskAdapter`, also by another copy of this package? */
-export function isTaskAdapter(value: unknown): value is TaskAdapter {
-  return typeof value === 'object' && value !== null && brand in value;
-}
+export const isTaskAdapter = madeWith<TaskAdapter>(brand);
 
 /** An adapter that is passed as it is, which may be an instance of a class. Throws `validation`. */
 export function checkAdapter(adapter: AnyAdapter): void {

@@ -3,7 +3,7 @@ import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
 import { canonicalAgent, type AgentSpellings } from './agent-spellings.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { messageOf } from '../../shared/base/errors.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import type { PromptBuilder } from '../prompt/system-prompt.ts';
@@ -14,6 +14,7 @@ import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filter
 import type { ModelCallVerdict } from '../turn/turn-ports.ts';
 import type { PostCompactionHook } from '../turn/compaction/policy.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
+import { invalidManifest, madeWith } from './define-judge.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
 import { schemaProblem } from '../turn/output.ts';
 
@@ -62,6 +63,7 @@ const brand = Symbol.for('millrace.agent');
 
 /** The fields of an agent file; `tools` takes tool objects beside names. */
 export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'handoffs' | 'instructions'> &
+  Pick<Agent, 'llmPolicy' | 'prepareStep' | 'postCompactionHooks' | 'resultReaders'> &
   AgentSpellings & {
     readonly id: string;
     readonly tools?: readonly (Tool | string)[];
@@ -69,10 +71,6 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'ha
     readonly instructions?: string | PromptBuilder;
     /** JSON Schema, or a zod schema, which becomes one: transforms and refinements do not take part. */
     readonly outputSchema?: z.ZodType | Readonly<Record<string, unknown>>;
-    readonly llmPolicy?: LlmPolicy;
-    readonly prepareStep?: PrepareStep;
-    readonly postCompactionHooks?: readonly PostCompactionHook[];
-    readonly resultReaders?: readonly ResultReader[];
     /** Agents that may take over. A filter may be one of `filters`, or its descriptor. */
     readonly handoffs?: readonly (
       | string
@@ -126,10 +124,7 @@ export function defineAgent({
   problems.push(...problemsOf(parsed.error, 'agent', spelledAs));
   if (parsed.success && mentionsSecrets(parsed.data.instructions))
     problems.push(`${spelledAs('instructions')}: must not refer to {{ secrets.* }}`);
-  if (!parsed.success || problems.length > 0) {
-    const id = typeof given.id === 'string' ? given.id : 'without an id';
-    throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${problems.join('\n  ')}`, { details: problems });
-  }
+  if (!parsed.success || problems.length > 0) throw invalidManifest('agent', given.id, problems);
   const agent: Agent = {
     definition: deepFreeze(parsed.data),
     tools: Object.freeze(tools),
@@ -148,10 +143,7 @@ export function defineAgent({
 }
 
 /** The rules as data, and the filters that are more than that. */
-function handoffsOf(given: AgentSource['handoffs'] = []): {
-  readonly rules: readonly unknown[];
-  readonly filters: ReadonlyMap<string, HandoffFilter>;
-} {
+function handoffsOf(given: AgentSource['handoffs'] = []) {
   const own = new Map<string, HandoffFilter>();
   const rules = given.map((rule) => {
     if (typeof rule === 'string' || !rule.filter || !('apply' in rule.filter)) return rule;
@@ -162,32 +154,18 @@ function handoffsOf(given: AgentSource['handoffs'] = []): {
 }
 
 /** Was this value made by `defineAgent`, also by another copy of this package? */
-export function isAgent(value: unknown): value is Agent {
-  return typeof value === 'object' && value !== null && brand in value;
-}
-
-type JsonSchema = Record<string, unknown>;
+export const isAgent = madeWith<Agent>(brand);
 
 /** The output schema of an agent as JSON Schema, or what is wrong with it. Anything that is no schema stays as it is. */
 function outputSchemaOf(given: unknown): { readonly schema?: unknown; readonly problem?: string } {
-  if (given === undefined || given === null || typeof given !== 'object') return { schema: given };
-  if (!isZod(given)) return checked({ ...given });
+  if (given === null || typeof given !== 'object') return { schema: given };
   try {
-    return checked(z.toJSONSchema(given));
+    // Also made by another copy of zod. The dialect is always the same one: a schema that names another would not be found.
+    const found: object = '_zod' in given ? z.toJSONSchema(given as z.ZodType) : given;
+    const { $schema: _, ...schema } = found as Record<string, unknown>;
+    const problem = schemaProblem(schema);
+    return problem === undefined ? { schema } : { schema, problem: `cannot be used: ${problem}` };
   } catch (error) {
-    return { problem: `has no JSON Schema (${error instanceof Error ? error.message : String(error)})` };
+    return { problem: `has no JSON Schema (${messageOf(error)})` };
   }
-}
-
-/** The dialect is always the same one: a schema that names another would not be found. */
-function checked(given: JsonSchema): { readonly schema: JsonSchema; readonly problem?: string } {
-  const schema = { ...given };
-  delete schema['$schema'];
-  const problem = schemaProblem(schema);
-  return problem === undefined ? { schema } : { schema, problem: `cannot be used: ${problem}` };
-}
-
-/** Also by another copy of zod. */
-function isZod(value: object): value is z.ZodType {
-  return '_zod' in value;
 }

@@ -39,12 +39,8 @@ const must = z.custom((value) => typeof value === 'function', 'must be a functio
  * export default defineJudge({ id: 'longest', judge: (children) => longestOf(children) });
  */
 export function defineJudge(judge: MergeJudge): Readonly<MergeJudge> {
-  return declared(
-    'judge',
-    judge,
-    z.strictObject({ id: publicId, judge: must, mergeGuard: must.optional() }),
-    judgeBrand,
-  );
+  const shape = z.strictObject({ id: publicId, judge: must, mergeGuard: must.optional() });
+  return declared('judge', judge, shape, judgeBrand);
 }
 
 /** Declares a merge function by name, in the same folder. Throws as `defineJudge` does. */
@@ -52,14 +48,13 @@ export function defineMerge(merge: AnswerMerge): Readonly<AnswerMerge> {
   return declared('merge function', merge, z.strictObject({ id: publicId, merge: must }), mergeBrand);
 }
 
-/** Were these made by `defineJudge` and `defineMerge`, also by another copy of this package? */
-export function isJudge(value: unknown): value is MergeJudge {
-  return typeof value === 'object' && value !== null && judgeBrand in value;
+/** Was a value made by the function that gives this brand, also by another copy of this package? */
+export function madeWith<T>(brand: symbol) {
+  return (value: unknown): value is T => typeof value === 'object' && value !== null && brand in value;
 }
 
-export function isMerge(value: unknown): value is AnswerMerge {
-  return typeof value === 'object' && value !== null && mergeBrand in value;
-}
+export const isJudge = madeWith<MergeJudge>(judgeBrand);
+export const isMerge = madeWith<AnswerMerge>(mergeBrand);
 
 /** The same object with its brand, frozen. Throws `agent_manifest_invalid` with every problem. */
 export function declared<T extends { readonly id: string }>(
@@ -69,14 +64,15 @@ export function declared<T extends { readonly id: string }>(
   brand: symbol,
 ): Readonly<T> {
   const { error } = shape.safeParse(given);
-  if (error) {
-    const problems = problemsOf(error, what);
-    const id = typeof given?.id === 'string' ? given.id : 'without an id';
-    throw new RunError('agent_manifest_invalid', `${what} ${id}:\n  ${problems.join('\n  ')}`, { details: problems });
-  }
-  const made = { ...given };
-  Object.defineProperty(made, brand, { value: true });
-  return Object.freeze(made);
+  if (error) throw invalidManifest(what, given?.id, problemsOf(error, what));
+  return Object.freeze(Object.defineProperty({ ...given }, brand, { value: true }));
+}
+
+/** `what` is the kind of thing that has these problems. */
+export function invalidManifest(what: string, id: unknown, problems: readonly string[]): RunError {
+  const name = typeof id === 'string' ? id : 'without an id';
+  const text = `${what} ${name}:\n  ${problems.join('\n  ')}`;
+  return new RunError('agent_manifest_invalid', text, { details: problems });
 }
 
 /** `budget_exceeded`: the child passed what `perBudget` gives each, or the budget of its own run. */

@@ -4,19 +4,20 @@ import { registerHooks } from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
-import { RunError } from '../../shared/base/errors.ts';
+import { messageOf, RunError } from '../../shared/base/errors.ts';
 import { type TaskDefinition, taskFile } from '../../shared/contract/orchestration/task.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
 import { isTaskAdapter, type TaskAdapter } from './adapter.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
-import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './define-judge.ts';
-import { describe, noTools, takeCarried, withNamed, type LoadedAgent, type ToolOffer } from './loaded-agent.ts';
+import { isJudge, isMerge, madeWith, type AnswerMerge, type MergeJudge } from './define-judge.ts';
+import { noTools, takeCarried, withNamed, type LoadedAgent, type ToolOffer } from './loaded-agent.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
 import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { checkedYaml } from '../../shared/base/yaml-file.ts';
+import { isRecord } from '../../shared/base/json.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 
 /** The functions of the operator's own that a request can name, by id. */
@@ -38,8 +39,8 @@ export interface LoadedFolder extends NamedFunctions {
   readonly warnings: readonly string[];
 }
 
-const moduleFile = /\.(ts|mts|js|mjs)$/;
-const yamlFile = /\.ya?ml$/;
+const isModule = (file: string) => /(?<!\.d)\.(ts|mts|js|mjs)$/.test(file);
+const isYaml = (file: string) => /\.ya?ml$/.test(file);
 
 /**
  * Reads a folder of agents: modules that default-export `defineAgent(…)` and YAML files with the same fields, plus tool
@@ -48,24 +49,23 @@ const yamlFile = /\.ya?ml$/;
  */
 export async function loadAgents(folder: string, offer: ToolOffer = noTools): Promise<LoadedFolder> {
   const dir = resolve(folder);
-  if (!existsSync(dir))
-    return {
-      agents: new Map(),
-      tasks: new Map(),
-      adapters: new Map(),
-      judges: new Map(),
-      merges: new Map(),
-      problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`],
-      warnings: [],
-    };
+  if (!existsSync(dir)) {
+    const problems = [`${folder}: there is no such folder (MILLRACE_AGENTS)`];
+    return { agents: new Map(), tasks: new Map(), ...namedFunctions([], []), problems, warnings: [] };
+  }
   resolveOwnPackages();
   const [problems, warnings]: [string[], string[]] = [[], []];
   const shared = await loadTools(join(dir, 'tools'), problems);
   await loadCapabilities(join(dir, 'capabilities'), offer, problems);
   const skills = await loadSkills(join(dir, 'skills'), problems);
   const tasks = await loadTasks(join(dir, 'tasks'), problems);
-  const adapters = await loadAdapters(join(dir, 'adapters'), problems);
-  const { judges, merges } = await loadJudges(join(dir, 'judges'), problems);
+  const adapters = await loadMade(join(dir, 'adapters'), problems, 'task adapter ', {
+    'defineTaskAdapter(…)': isTaskAdapter,
+  });
+  const merging = await loadMade<MergeJudge | AnswerMerge>(join(dir, 'judges'), problems, '', {
+    'defineJudge(…)': isJudge,
+    'defineMerge(…)': isMerge,
+  });
   const agents = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
     const agent = await readAgent(dir, file, problems);
@@ -82,8 +82,22 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   }
   takeCarried(agents, offer, problems);
   problems.push(...unknownOthers(agents));
-  for (const id of judges.keys()) if (agents.has(id)) problems.push(`judges: judge ${id} has the name of an agent`);
-  return { agents, tasks, adapters, judges, merges, problems, warnings };
+  const functions = namedFunctions(merging, adapters);
+  for (const id of functions.judges.keys())
+    if (agents.has(id)) problems.push(`judges: judge ${id} has the name of an agent`);
+  return { agents, tasks, ...functions, problems, warnings };
+}
+
+/** Of the same id the last one counts. */
+export function namedFunctions(
+  merging: readonly (MergeJudge | AnswerMerge)[],
+  adapters: readonly TaskAdapter[],
+): NamedFunctions {
+  return {
+    judges: new Map(merging.filter(isJudge).map((one) => [one.id, one])),
+    merges: new Map(merging.filter(isMerge).map((one) => [one.id, one])),
+    adapters: new Map(adapters.map((one) => [one.id, one])),
+  };
 }
 
 /** Agents that others want to ask and that are not there. */
@@ -103,13 +117,13 @@ function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
 async function readAgent(dir: string, file: string, problems: string[]): Promise<Agent | undefined> {
   const id = basename(file, extname(file));
   try {
-    if (yamlFile.test(file)) return defineAgent(await readYaml(join(dir, file), id));
-    if (!moduleFile.test(file) || file.endsWith('.d.ts')) return undefined;
+    if (isYaml(file)) return defineAgent(await readYaml(join(dir, file), id));
+    if (!isModule(file)) return undefined;
     const { default: agent } = await imported(join(dir, file));
     if (isAgent(agent)) return agent;
     problems.push(`${file}: does not default-export defineAgent(…)`);
   } catch (error) {
-    problems.push(`${file}: ${describe(error)}`);
+    problems.push(`${file}: ${messageOf(error)}`);
   }
   return undefined;
 }
@@ -119,28 +133,31 @@ async function readYaml(path: string, id: string): Promise<AgentSource> {
   if (document.errors.length > 0)
     throw new RunError('agent_manifest_invalid', document.errors.map((e) => e.message).join('\n'));
   const value: unknown = document.toJS({ maxAliasCount: 100 });
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw new RunError('agent_manifest_invalid', 'is not a mapping of agent fields');
-  }
+  if (!isRecord(value)) throw new RunError('agent_manifest_invalid', 'is not a mapping of agent fields');
   return { id, ...value } as AgentSource;
 }
 
-/** Takes each module of a folder, in the order of their names; `take` answers what is wrong with it. */
+/** Takes what a folder has of such names, in their order; `take` answers, or throws, what is wrong with it. */
+async function eachIn(
+  dir: string,
+  isWanted: (name: string) => boolean,
+  problems: string[],
+  take: (path: string, name: string) => Promise<readonly string[]>,
+  inside = '',
+): Promise<void> {
+  if (!existsSync(dir)) return;
+  for (const name of (await readdir(dir)).filter(isWanted).sort()) {
+    const found = await take(join(dir, name), name).catch((error: unknown) => [messageOf(error)]);
+    problems.push(...found.map((problem) => `${basename(dir)}/${name}${inside}: ${problem}`));
+  }
+}
+
 async function eachModule(
   dir: string,
   problems: string[],
   take: (module: Readonly<Record<string, unknown>>, file: string) => readonly string[],
 ): Promise<void> {
-  if (!existsSync(dir)) return;
-  const isModule = (name: string) => moduleFile.test(name) && !name.endsWith('.d.ts');
-  for (const file of (await readdir(dir)).filter(isModule).sort()) {
-    const place = `${basename(dir)}/${file}`;
-    try {
-      problems.push(...take(await imported(join(dir, file)), file).map((problem) => `${place}: ${problem}`));
-    } catch (error) {
-      problems.push(`${place}: ${describe(error)}`);
-    }
-  }
+  await eachIn(dir, isModule, problems, async (path, file) => take(await imported(path), file));
 }
 
 async function imported(path: string): Promise<Readonly<Record<string, unknown>>> {
@@ -156,30 +173,22 @@ async function loadCapabilities(dir: string, { register }: ToolOffer, problems: 
   });
 }
 
-/** Modules that default-export an adapter of tasks. */
-async function loadAdapters(dir: string, problems: string[]): Promise<Map<string, TaskAdapter>> {
-  const adapters = new Map<string, TaskAdapter>();
-  await eachModule(dir, problems, ({ default: adapter }) => {
-    if (!isTaskAdapter(adapter)) return ['does not default-export defineTaskAdapter(…)'];
-    if (adapters.has(adapter.id)) return [`task adapter ${adapter.id} is defined twice`];
-    adapters.set(adapter.id, adapter);
-    return [];
-  });
-  return adapters;
-}
-
-/** Modules that default-export a judge or a merge function. */
-async function loadJudges(dir: string, problems: string[]): Promise<Pick<LoadedFolder, 'judges' | 'merges'>> {
-  const judges = new Map<string, MergeJudge>();
-  const merges = new Map<string, AnswerMerge>();
+/** Modules that default-export what one of these functions makes. */
+async function loadMade<T extends { readonly id: string }>(
+  dir: string,
+  problems: string[],
+  what: string,
+  makers: Readonly<Record<string, (value: unknown) => value is T>>,
+): Promise<readonly T[]> {
+  const found: T[] = [];
   await eachModule(dir, problems, ({ default: made }) => {
-    if (!isJudge(made) && !isMerge(made)) return ['does not default-export defineJudge(…) or defineMerge(…)'];
-    if (judges.has(made.id) || merges.has(made.id)) return [`${made.id} is defined twice`];
-    if (isJudge(made)) judges.set(made.id, made);
-    else merges.set(made.id, made);
+    const isMade = Object.values(makers).find((one) => one(made));
+    if (!isMade?.(made)) return [`does not default-export ${Object.keys(makers).join(' or ')}`];
+    if (found.some(({ id }) => id === made.id)) return [`${what}${made.id} is defined twice`];
+    found.push(made);
     return [];
   });
-  return { judges, merges };
+  return found;
 }
 
 /** Modules that export tools by any name. */
@@ -195,9 +204,7 @@ async function loadTools(dir: string, problems: string[]): Promise<Map<string, T
   return tools;
 }
 
-function isTool(value: unknown): value is Tool {
-  return typeof value === 'object' && value !== null && Symbol.for('millrace.tool') in value;
-}
+const isTool = madeWith<Tool>(Symbol.for('millrace.tool'));
 
 let hooked = false;
 
@@ -225,26 +232,21 @@ function resolveOwnPackages(): void {
 /** The skills of a folder by name: each is a folder with a `SKILL.md`. Adds every problem, and never stops at the first. */
 async function loadSkills(dir: string, problems: string[]): Promise<ReadonlyMap<string, Skill>> {
   const skills = new Map<string, Skill>();
-  if (!existsSync(dir)) return skills;
-  for (const name of (await readdir(dir)).sort()) {
-    const folder = join(dir, name);
-    if (name.startsWith('.') || !(await isFolder(folder))) continue;
-    const found = await problemsOrSkill(folder);
-    if ('name' in found) skills.set(name, found);
-    else problems.push(...found.map((problem) => `skills/${name}/${skillFileName}: ${problem}`));
-  }
+  const isShown = (name: string) => !name.startsWith('.');
+  const take = async (folder: string, name: string) => {
+    if (!(await isFolder(folder))) return [];
+    try {
+      const { manifest } = await readSkillFile(folder);
+      if (manifest.name !== name) return [`name: is ${manifest.name}, and has to be the name of its folder`];
+      skills.set(name, Object.freeze({ ...manifest, folder }));
+      return [];
+    } catch (error) {
+      if (error instanceof RunError && Array.isArray(error.details)) return error.details.map(String);
+      throw error;
+    }
+  };
+  await eachIn(dir, isShown, problems, take, `/${skillFileName}`);
   return skills;
-}
-
-async function problemsOrSkill(folder: string): Promise<Skill | readonly string[]> {
-  try {
-    const { manifest } = await readSkillFile(folder);
-    if (manifest.name === basename(folder)) return Object.freeze({ ...manifest, folder });
-    return [`name: is ${manifest.name}, and has to be the name of its folder`];
-  } catch (error) {
-    if (error instanceof RunError && Array.isArray(error.details)) return error.details.map(String);
-    return [error instanceof Error ? error.message : String(error)];
-  }
 }
 
 async function isFolder(path: string): Promise<boolean> {
@@ -263,27 +265,17 @@ export type LoadTask = (taskId: string) => TaskDefinition | undefined | Promise<
 /** The tasks of a folder by id, which is the name of the file. Adds every problem, and never stops at the first. */
 async function loadTasks(dir: string, problems: string[]): Promise<ReadonlyMap<string, TaskDefinition>> {
   const tasks = new Map<string, TaskDefinition>();
-  if (!existsSync(dir)) return tasks;
-  for (const file of (await readdir(dir)).filter((name) => /\.ya?ml$/.test(name)).sort()) {
+  await eachIn(dir, isYaml, problems, async (path, file) => {
     const id = basename(file, extname(file));
-    const found = await problemsOrTask(join(dir, file), id);
-    if (!('id' in found)) problems.push(...found.map((problem) => `tasks/${file}: ${problem}`));
-    else if (tasks.has(id)) problems.push(`tasks/${file}: task ${id} is already defined`);
-    else tasks.set(id, deepFreeze(found));
-  }
-  return tasks;
-}
-
-async function problemsOrTask(path: string, id: string): Promise<TaskDefinition | readonly string[]> {
-  try {
     const named = publicId.safeParse(id);
     if (!named.success) return named.error.issues.map(({ message }) => `its name ${message}`);
     const read = checkedYaml(await readFile(path, 'utf8'), taskFile);
     if (!read.ok) return read.problems;
     const { title, description } = read.value;
     if (mentionsSecrets(title) || mentionsSecrets(description)) return ['must not refer to {{ secrets.* }}'];
-    return { id, ...read.value };
-  } catch (error) {
-    return [error instanceof Error ? error.message : String(error)];
-  }
+    if (tasks.has(id)) return [`task ${id} is already defined`];
+    tasks.set(id, deepFreeze({ id, ...read.value }));
+    return [];
+  });
+  return tasks;
 }

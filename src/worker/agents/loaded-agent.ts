@@ -1,11 +1,12 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { messageOf, RunError } from '../../shared/base/errors.ts';
 import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
 import { handoffToolName } from '../tools/builtin/agents.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import { grantsOf, isReservedName } from '../tools/names.ts';
 import type { Tool } from '../tools/tool.ts';
+import { invalidManifest } from './define-judge.ts';
 import { isAgent, type Agent } from './define-agent.ts';
 
 /** An agent whose tool names have all been found. */
@@ -26,7 +27,7 @@ export function takeCarried(agents: Map<string, LoadedAgent>, offer: ToolOffer, 
       try {
         agents.set(carries.definition.id, { ...loadedFrom(carries, offer), file });
       } catch (error) {
-        problems.push(`${file}: ${describe(error)}`);
+        problems.push(`${file}: ${messageOf(error)}`);
       }
     }
   }
@@ -69,14 +70,8 @@ interface Beside {
   readonly skills: ReadonlyMap<string, Skill>;
 }
 
-interface Complete {
-  readonly agent: Agent & { readonly skills: readonly Skill[] };
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-}
-
 /** The agent with what its names stand for. Tools: its own, those beside it, then those that are offered. */
-export function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Complete {
+export function withNamed(agent: Agent, beside: Beside, offer: ToolOffer) {
   const { definition } = agent;
   const own = new Map([...beside.tools, ...agent.tools].map((tool) => [tool.name, tool]));
   const problems = [...offer.problemsOf(definition)];
@@ -88,7 +83,7 @@ export function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Compl
       if (tool) tools.push(tool);
       else problems.push(`there is no tool ${name}; known are ${[...own.keys(), ...offer.names].join(', ') || 'none'}`);
     } catch (error) {
-      problems.push(`tool ${name}: ${describe(error)}`);
+      problems.push(`tool ${name}: ${messageOf(error)}`);
     }
   }
   problems.push(...reservedNames(definition, tools), ...optionProblems(definition, tools));
@@ -134,23 +129,13 @@ function optionProblems(definition: AgentDefinition, tools: readonly Tool[]): st
 function missingTools({ name, allowedTools }: Skill, tools: readonly Tool[]): string[] {
   const has = new Set(tools.map((tool) => tool.name));
   const missing = allowedTools.filter((tool) => !has.has(tool.split('(')[0] ?? ''));
-  return missing.length > 0
-    ? [`skill ${name} is written for tools that the agent does not have: ${missing.join(', ')}`]
-    : [];
-}
-
-export function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (missing.length === 0) return [];
+  return [`skill ${name} is written for tools that the agent does not have: ${missing.join(', ')}`];
 }
 
 /** An agent given as an object: there is no folder to look its tools and skills up in. Throws `agent_manifest_invalid`. */
 export function loadedFrom(agent: Agent, offer: ToolOffer = noTools): LoadedAgent {
   const complete = withNamed(agent, { tools: [], skills: new Map() }, offer);
-  if (complete.problems.length > 0) {
-    const { id } = agent.definition;
-    throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${complete.problems.join('\n  ')}`, {
-      details: complete.problems,
-    });
-  }
+  if (complete.problems.length > 0) throw invalidManifest('agent', agent.definition.id, complete.problems);
   return { ...complete.agent, file: '' };
 }

@@ -202,9 +202,7 @@ function bothOf(
   return hosts.filter((host) => names.includes(host.replace(/:\d+$/, '')));
 }
 
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
+const manifest = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
 
 /** This build's version. */
-export const packageVersion = version;
+export const { version: packageVersion } = JSON.parse(manifest) as { readonly version: string };

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { RunError } from '../../shared/base/errors.ts';
-import { depthOver, maxLevels } from '../../shared/base/json.ts';
+import { messageOf, RunError } from '../../shared/base/errors.ts';
+import { depthOver, jsonOr, maxLevels } from '../../shared/base/json.ts';
 
 const maxListedProblems = 5;
 
@@ -9,10 +9,12 @@ export type Output =
   | { readonly kind: 'valid'; readonly value: unknown }
   | { readonly kind: 'invalid'; readonly error: RunError };
 
+type JsonSchema = Readonly<Record<string, unknown>>;
+
 /** What is asked of a final answer, and how often the model may repair it. */
 export interface OutputRule {
   /** JSON Schema. Absent: any text will do. */
-  readonly outputSchema?: Readonly<Record<string, unknown>> | undefined;
+  readonly outputSchema?: JsonSchema | undefined;
   /** `parse`: JSON of any shape will do. Default `deep`. */
   readonly outputValidation?: 'deep' | 'parse' | undefined;
   /** Default 0. */
@@ -20,7 +22,7 @@ export interface OutputRule {
 }
 
 /** What a provider gets about the wanted shape. */
-export function responseFormatOf(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function responseFormatOf(schema: JsonSchema): Record<string, unknown> {
   return { type: 'json_schema', json_schema: { name: 'output', schema } };
 }
 
@@ -32,12 +34,12 @@ export function problemToRepair(text: string, { outputSchema, outputValidation }
 }
 
 /** Why a schema cannot be used to check answers; undefined when it can. */
-export function schemaProblem(schema: Readonly<Record<string, unknown>>): string | undefined {
+export function schemaProblem(schema: JsonSchema): string | undefined {
   try {
     validatorOf(schema);
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 
@@ -47,51 +49,35 @@ export function schemaProblem(schema: Readonly<Record<string, unknown>>): string
  * who are trusted like their code: a `pattern` that backtracks for ever can block the worker, so never pass a schema from
  * anybody else.
  */
-export function readOutput(
-  text: string,
-  schema: Readonly<Record<string, unknown>>,
-  validation: 'deep' | 'parse' = 'deep',
-): Output {
+export function readOutput(text: string, schema: JsonSchema, validation: 'deep' | 'parse' = 'deep'): Output {
   const json = withoutFence(text);
-  const parsed = parse(json);
-  if (!parsed) return invalid('validation', 'the answer is not JSON, which its output schema asks for');
-  if (validation === 'parse') return { kind: 'valid', value: parsed.value };
+  // What is too deep could not be written to the journal again.
+  const value = depthOver(json, maxLevels) ? undefined : jsonOr(json);
+  if (value === undefined) return invalid('validation', 'the answer is not JSON, which its output schema asks for');
+  if (validation === 'parse') return { kind: 'valid', value };
   try {
     const validate = validatorOf(schema);
-    if (validate(parsed.value)) return { kind: 'valid', value: parsed.value };
+    if (validate(value)) return { kind: 'valid', value };
     const problems = (validate.errors ?? []).slice(0, maxListedProblems);
     const list = problems.map(
       ({ instancePath, message }) => `${instancePath || 'the answer'} ${message ?? 'is wrong'}`,
     );
     return invalid('output_validation_failed', `the answer does not match the output schema: ${list.join('; ')}`);
   } catch (cause) {
-    return {
-      kind: 'invalid',
-      error: new RunError('validation', 'the output schema of the agent cannot be used', { cause }),
-    };
+    return invalid('validation', 'the output schema of the agent cannot be used', cause);
   }
 }
 
 /** Compiled once per schema and forgotten with it. Each has an Ajv of its own: ids of different schemas may collide. */
 const validators = new WeakMap<object, ValidateFunction>();
 
-function validatorOf(schema: Readonly<Record<string, unknown>>): ValidateFunction {
+function validatorOf(schema: JsonSchema): ValidateFunction {
   let validate = validators.get(schema);
   if (!validate) {
     validate = new Ajv2020({ strict: false, allErrors: false, logger: false }).compile(schema);
     validators.set(schema, validate);
   }
   return validate;
-}
-
-/** Undefined for what is not JSON, or too deep to be written to the journal again. */
-function parse(json: string): { readonly value: unknown } | undefined {
-  if (depthOver(json, maxLevels)) return undefined;
-  try {
-    return { value: JSON.parse(json) };
-  } catch {
-    return undefined;
-  }
 }
 
 function withoutFence(text: string): string {
@@ -101,6 +87,6 @@ function withoutFence(text: string): string {
   return afterFirstLine === -1 ? trimmed : trimmed.slice(afterFirstLine, -3).trim();
 }
 
-function invalid(code: 'validation' | 'output_validation_failed', message: string): Output {
-  return { kind: 'invalid', error: new RunError(code, message) };
+function invalid(code: 'validation' | 'output_validation_failed', message: string, cause?: unknown): Output {
+  return { kind: 'invalid', error: new RunError(code, message, { cause }) };
 }
