@@ -22,7 +22,7 @@ export interface PlannedAttempt {
   readonly attemptNumber: number;
   readonly price: Price | undefined;
   /** What the call costs whatever its tokens, in microcents: media have a price by piece. */
-  readonly fixedMicrocents?: number;
+  readonly fixedMicrocents?: number | undefined;
   /** As it would be sent. */
   readonly request: LlmRequest;
   /** The run goes on without it: it must not make the run wait, and no person has let it pass a cap. */
@@ -59,12 +59,12 @@ export interface ChainCall {
   readonly failedBefore?: readonly Pick<Attempt, 'provider' | 'model'>[];
   /** A model for this step in front of the plan. With `only` nothing else is tried. */
   readonly primary?: { readonly model: string; readonly provider?: string } | undefined;
-  readonly only?: boolean;
+  readonly only?: boolean | undefined;
   onPart(part: LlmPart, model: string): void;
   /** Once for every attempt and skip, after it, and before the wait for the next one. */
   onAttempt(attempt: Attempt, next?: NextAttempt): void;
   /** Asked before anything is sent. A throw ends the step with that error and records no attempt. */
-  readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
+  readonly admit?: ((planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>) | undefined;
   /** When the chain moves to another candidate, before its first attempt. */
   onFallback?(transition: Fallback): void;
   /**

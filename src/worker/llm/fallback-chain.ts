@@ -275,8 +275,9 @@ export class FallbackChain {
   }
 }
 
-function refusal(
-  { provider, model }: Candidate,
+/** The error of a candidate whose permit says skip. */
+export function refusal(
+  { provider, model }: Pick<Candidate, 'provider' | 'model'>,
   { reason, retryAfterMs }: Extract<Permit, { kind: 'skip' }>,
 ): LlmError {
   const message = `model ${model} of provider ${provider.id} is not called for now: ${reason}`;

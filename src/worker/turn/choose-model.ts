@@ -1,5 +1,8 @@
 import type { ModelHint, ModelTier } from '../../shared/contract/agent/agent.ts';
 import type { ModelName } from '../llm/candidate.ts';
+import { defined } from '../../shared/base/collections.ts';
+import type { StepPlan } from './prepare-step.ts';
+import type { TurnSpec } from './turn-ports.ts';
 
 /** What an agent and its tools wish for, with the tiers already resolved. */
 export interface ModelPreferences {
@@ -10,18 +13,11 @@ export interface ModelPreferences {
   readonly tools: ReadonlyMap<string, ModelHint>;
 }
 
-/** What the program decided for this step. */
-export interface ForcedModel {
-  readonly model?: string | undefined;
-  readonly provider?: string | undefined;
-}
-
-/** The model that a turn begins with, when nothing else is wished for. */
-export interface DefaultModel {
-  readonly model: string;
-  /** `override`: the request names it. `node`: the node does. Anything else gives way to the agent's preference. */
-  readonly modelSource: string;
-}
+/**
+ * The model that a turn begins with, when nothing else is wished for. Its source is `override` where the request names it, `node`
+ * where the node does; anything else gives way to the agent's preference.
+ */
+type DefaultModel = Pick<TurnSpec, 'model' | 'modelSource'>;
 
 export interface ModelChoice {
   readonly model: string;
@@ -47,11 +43,11 @@ export function chooseModel(
   base: DefaultModel,
   preferences: ModelPreferences,
   called: readonly string[],
-  forced: ForcedModel = {},
+  forced: Pick<StepPlan, 'model' | 'provider'> = {},
 ): ModelChoice {
   const { model = base.model, provider } = forced;
   if (forced.model !== undefined || provider !== undefined)
-    return { model, source: 'prepare-step', primary: { model, ...(provider && { provider }) }, only: true };
+    return { model, source: 'prepare-step', primary: defined({ model, provider }), only: true };
   const unchanged = { model: base.model, source: base.modelSource, only: false };
   if (base.modelSource === 'override') return unchanged;
   const missing: ModelTier[] = [];
@@ -63,12 +59,7 @@ export function chooseModel(
   return { ...unchanged, ...reasonFrom(missing) };
 }
 
-interface Wish {
-  readonly hint: ModelHint;
-  readonly source: string;
-}
-
-function wishesOf(base: DefaultModel, { agent, tools }: ModelPreferences, called: readonly string[]): Wish[] {
+function wishesOf(base: DefaultModel, { agent, tools }: ModelPreferences, called: readonly string[]) {
   const hints = called.map((name) => tools.get(name));
   const specs = hints.filter((hint) => typeof hint === 'object');
   const tiers = strength.filter((tier) => hints.includes(tier));

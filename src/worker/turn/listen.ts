@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/collections.ts';
 import { assertNever, toolErrorHints } from '../../shared/base/errors.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage, type Usage } from '../../shared/contract/money.ts';
@@ -22,7 +23,7 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
     failedBefore: growing.state.attempts
       .slice(growing.state.attemptsBeforeRetry)
       .filter((attempt) => attempt.step === step && attempt.outcome === 'failed' && !attempt.purpose),
-    ...(deps.admit && { admit: deps.admit }),
+    admit: deps.admit,
     onPart(part, model) {
       switch (part.type) {
         case 'text':
@@ -58,53 +59,33 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
 export function takeAttempt(raw: Attempt, turn: Turn, attempts: Attempt[]): void {
   const attempt = scrubbed(raw, turn);
   attempts.push(attempt);
-  emitAttempt(attempt, turn);
-  if (attempt.outcome === 'skipped') return;
-  const { costMicrocents } = turn.growing.state;
-  emitCost(
-    attempt,
-    attempts.reduce((sum, one) => sum + one.costMicrocents, costMicrocents),
-    turn,
+  const { model, attemptNumber, outcome, costMicrocents, priced, usage = zeroUsage } = attempt;
+  turn.deps.emit(
+    defined({
+      type: 'llm.call',
+      model,
+      provider: attempt.provider,
+      requestId: attempt.requestId,
+      providerRequestId: attempt.providerRequestId,
+      attemptNumber,
+      outcome,
+      tokensIn: usage.input + usage.cached + usage.cacheWrite,
+      tokensOut: usage.output,
+      latencyMs: attempt.latencyMs,
+      finishReason: attempt.finishReason,
+      error: attempt.error,
+    }),
   );
-}
-
-function emitAttempt(attempt: Attempt, { deps }: Turn): void {
-  const {
-    model,
-    provider,
-    requestId,
-    providerRequestId,
-    attemptNumber,
-    outcome,
-    latencyMs,
-    finishReason,
-    error,
-    usage = zeroUsage,
-  } = attempt;
-  deps.emit({
-    type: 'llm.call',
-    model,
-    provider,
-    requestId,
-    ...(providerRequestId !== undefined && { providerRequestId }),
-    attemptNumber,
-    outcome,
-    tokensIn: usage.input + usage.cached + usage.cacheWrite,
-    tokensOut: usage.output,
-    latencyMs,
-    ...(finishReason && { finishReason }),
-    ...(error && { error }),
-  });
-}
-
-function emitCost(attempt: Attempt, cumulativeCostMicrocents: number, { deps }: Turn): void {
-  const { model, costMicrocents, attemptNumber, priced, usage = zeroUsage } = attempt;
-  deps.emit({
+  if (outcome === 'skipped') return;
+  turn.deps.emit({
     type: 'cost.updated',
     model,
     ...costTokens(usage),
     costMicrocents,
-    cumulativeCostMicrocents,
+    cumulativeCostMicrocents: attempts.reduce(
+      (sum, one) => sum + one.costMicrocents,
+      turn.growing.state.costMicrocents,
+    ),
     attemptNumber,
     priced,
     usageReported: attempt.usage !== undefined,
@@ -156,10 +137,11 @@ function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
   };
 }
 
-type CostUpdated = EventOf<'cost.updated'>;
-
 /** The tokens of a call as `cost.updated` names them. */
-export type CostTokens = Pick<CostUpdated, 'inputTokens' | 'outputTokens' | 'cachedTokens' | 'cacheWriteTokens'>;
+export type CostTokens = Pick<
+  EventOf<'cost.updated'>,
+  'inputTokens' | 'outputTokens' | 'cachedTokens' | 'cacheWriteTokens'
+>;
 
 /** Kinds of tokens that there were none of are left out, but for input and output. */
 export function costTokens({ input, output, cached, cacheWrite }: Usage): CostTokens {

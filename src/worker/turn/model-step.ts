@@ -1,5 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/contract/journal/journal.ts';
+import { defined } from '../../shared/base/collections.ts';
+import type { Attempt, JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { toolCallsOf } from '../../shared/contract/message.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
@@ -23,7 +24,7 @@ export async function callModel(turn: Turn): Promise<void> {
   const { spec, deps, signal, growing } = turn;
   const step = growing.state.step + 1;
   await askPolicy(turn, step);
-  const plan = await planOf(turn, step);
+  const plan = await askForPlan(turn, step);
   signal.throwIfAborted();
   const called = growing.state.calls.map(({ name }) => name);
   const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
@@ -31,21 +32,15 @@ export async function callModel(turn: Turn): Promise<void> {
   await compactBefore(turn, coming);
   signal.throwIfAborted();
   turn.shownText = '';
-  deps.emit({
-    type: 'step.start',
-    stepNumber: step,
-    model: choice.model,
-    modelSource: choice.source,
-    ...(choice.reason !== undefined && { modelReason: choice.reason }),
-  });
-  const asking = { turn, coming, choice, toolChoice: plan.toolChoice };
-  const attempts: Attempt[] = [];
-  const result = await ask(asking, attempts).catch(async (error: unknown) => {
+  const { model, source: modelSource, reason: modelReason } = choice;
+  deps.emit(defined({ type: 'step.start', stepNumber: step, model, modelSource, modelReason }));
+  const asking = { turn, coming, choice, toolChoice: plan.toolChoice, attempts: [] };
+  const result = await ask(asking).catch(async (error: unknown) => {
     if (!isLostSession(error, growing.state)) throw error;
-    await recordEntry(turn, { v: 1, t: 'session_lost', step });
-    return await ask(asking, attempts);
+    await recordEntry(turn, { t: 'session_lost', step });
+    return await ask(asking);
   });
-  await accept(turn, step, attempts, result);
+  await accept(asking, result);
 }
 
 /** A provider that does not know its own session any more says that the request is wrong: the whole conversation is right. */
@@ -59,12 +54,7 @@ export async function askPolicy({ deps, growing }: Turn, step: number): Promise<
   const verdict = await deps.callPolicy?.(step, growing.state);
   if (!verdict) return;
   const { action, ruleId } = verdict;
-  const about = {
-    type: 'policy.decision',
-    subject: 'llm_call',
-    action,
-    ...(ruleId !== undefined && { ruleId }),
-  } as const;
+  const about = defined({ type: 'policy.decision', subject: 'llm_call', action, ruleId });
   if (verdict.action === 'allow') {
     if (ruleId !== undefined) deps.emit(about);
     return;
@@ -73,28 +63,16 @@ export async function askPolicy({ deps, growing }: Turn, step: number): Promise<
   throw new RunError('policy_denied', verdict.reason);
 }
 
-/** What the program says that this step has to do. */
-async function planOf({ deps, signal, growing: { state } }: Turn, stepNumber: number): Promise<StepPlan> {
-  if (!deps.prepareStep) return {};
-  const lastCalls = state.calls.map(({ name, args, result }) => ({
-    name,
-    args,
-    ...(result?.errorKind && { errorKind: result.errorKind }),
-  }));
-  const { clock, redactor } = deps;
-  const tools = deps.tools.advertised(state.promoted).map(({ name }) => name);
-  const step = { stepNumber, messages: state.messages, lastCalls };
-  return await askForPlan(deps.prepareStep, step, { clock, redactor, tools }, signal);
-}
-
 interface Asking {
   readonly turn: Turn;
   readonly coming: ComingCall;
   readonly choice: ModelChoice;
   readonly toolChoice: StepPlan['toolChoice'];
+  /** That the journal does not hold yet. */
+  readonly attempts: Attempt[];
 }
 
-async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attempt[]): Promise<ChainResult> {
+async function ask({ turn, coming, choice, toolChoice, attempts }: Asking): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
   const { step } = coming;
   const requestNow = () => {
@@ -103,20 +81,17 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     return toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
   };
   const request = requestNow();
-  const { primary, only } = choice;
-  const call: ChainCall = {
-    ...listen(turn, step, attempts),
-    ...(primary && { primary }),
-    ...(only && { only }),
-    ...(deps.compaction && {
-      async shorten() {
-        // In the journal before the summary is paid: what is numbered and paid later comes after it.
-        if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts: attempts.splice(0) });
-        const request = (await compactRefused(turn, coming)) ? requestNow() : undefined;
-        return { request, attemptNumber: attemptsMade(turn) + 1 };
-      },
-    }),
+  const recordAttempts = async () => {
+    if (attempts.length > 0) await recordEntry(turn, { t: 'attempted', step, attempts: attempts.splice(0) });
   };
+  const { primary, only } = choice;
+  const shorten = async () => {
+    // In the journal before the summary is paid: what is numbered and paid later comes after it.
+    await recordAttempts();
+    const request = (await compactRefused(turn, coming)) ? requestNow() : undefined;
+    return { request, attemptNumber: attemptsMade(turn) + 1 };
+  };
+  const call: ChainCall = { ...listen(turn, step, attempts), primary, only, ...(deps.compaction && { shorten }) };
   try {
     const result = await deps.chain.run(request, call, signal);
     signal.throwIfAborted();
@@ -127,7 +102,7 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     if (fault) throw fault;
     return result;
   } catch (error) {
-    if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts: attempts.splice(0) });
+    await recordAttempts();
     throw error;
   }
 }
@@ -148,15 +123,6 @@ function faultIn({ message, finishReason, incompleteToolCalls }: LlmAnswer): Run
   return undefined;
 }
 
-/** Whose tools the calls mean, as far as any is a server's. */
-function sourcesOf(
-  message: LlmAnswer['message'],
-  tools: Pick<Turn['deps']['tools'], 'sourceOf'>,
-): Pick<JournalEntryOf<'model_response'>, 'sources'> {
-  const sources = toolCallsOf(message).map(({ name }) => tools.sourceOf(name) ?? null);
-  return sources.some((source) => source !== null) ? { sources } : {};
-}
-
 function deniedIn({ message }: LlmAnswer, denied: readonly string[] = []): RunError | undefined {
   const call = toolCallsOf(message).find(({ name }) => denied.includes(name));
   if (!call) return undefined;
@@ -165,11 +131,15 @@ function deniedIn({ message }: LlmAnswer, denied: readonly string[] = []): RunEr
   });
 }
 
-async function accept(turn: Turn, step: number, attempts: readonly Attempt[], result: ChainResult): Promise<void> {
-  const { deps, growing } = turn;
-  const { answer, provider, model } = result;
+async function accept(
+  { turn, coming: { step }, attempts }: Asking,
+  { answer, provider, model }: ChainResult,
+): Promise<void> {
+  const { spec, deps, growing } = turn;
   const { message, finishReason, usage = zeroUsage, sessionToken, checkpointToken } = answer;
-  const answered: JournalEntryOf<'model_response'> = {
+  // Whose tools the calls mean, as far as any is a server's.
+  const sources = toolCallsOf(message).map(({ name }) => deps.tools.sourceOf(name) ?? null);
+  const answered: JournalEntry = {
     v: 1,
     t: 'model_response',
     step,
@@ -179,9 +149,9 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
     attempts: [...attempts],
     provider,
     model,
-    ...(sessionToken !== undefined && { sessionToken }),
-    ...(checkpointToken !== undefined && { checkpointToken }),
-    ...sourcesOf(message, deps.tools),
+    sessionToken,
+    checkpointToken,
+    sources: sources.some((source) => source !== null) ? sources : undefined,
   };
   growing.add(answered);
   const { calls } = growing.state;
@@ -193,7 +163,6 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
     deps.emit({ type: 'tool.call.end', toolCallId: call.id, finalArgs });
   }
   if (calls.length === 0) deps.emit({ type: 'step.end', stepNumber: step, usage, finishReason });
-  const { spec } = turn;
   turn.inCalls =
     nextMove(growing.state, spec.limits, spec.toolFailure, spec).kind === 'run_tools' && !deps.suspect?.calls;
   await deps.record([answered, ...intents(turn)], turn.inCalls ? 'calls' : undefined);
@@ -209,13 +178,8 @@ function intents({ inCalls, deps, growing }: Turn): JournalEntry[] {
   const acting = state.calls.filter(({ name }) => deps.tools.startsFreely(name));
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const at = new Date(deps.clock.now()).toISOString();
-  const calling: JournalEntry = {
-    v: 1,
-    t: 'tool_intent',
-    step: state.step,
-    indexes: acting.map((call) => call.index),
-    at,
-  };
+  const indexes = acting.map((call) => call.index);
+  const calling: JournalEntry = { v: 1, t: 'tool_intent', step: state.step, indexes, at };
   growing.add(calling);
   return [calling];
 }

@@ -1,9 +1,9 @@
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
-import type { Clock } from '../../shared/base/clock.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import type { Message } from '../../shared/contract/message.ts';
-import type { Redactor } from '../../shared/base/redact.ts';
+import { defined } from '../../shared/base/collections.ts';
+import type { Turn } from './turn-ports.ts';
 import { within } from '../../shared/base/deadline.ts';
 
 /** What a step is about to begin with. */
@@ -37,23 +37,14 @@ export type StepPlan = NonNullable<z.infer<typeof answer>>;
  */
 export type PrepareStep = (step: StepView) => StepPlan | undefined | Promise<StepPlan | undefined>;
 
-/** What a program's plan is asked for and checked with. */
-export interface PlanHost {
-  readonly clock: Clock;
-  readonly redactor: Redactor;
-  /** Names of the tools that the model may call. */
-  readonly tools: readonly string[];
-}
-
 const timeoutMs = 10_000;
 
-/** Asks the program what this step has to do. Throws `internal` for everything that is no plan. */
-export async function askForPlan(
-  ask: PrepareStep,
-  step: StepView,
-  { clock, redactor, tools }: PlanHost,
-  signal: AbortSignal,
-): Promise<StepPlan> {
+/** Asks the program what the step with this number has to do. Throws `internal` for everything that is no plan. */
+export async function askForPlan({ deps, signal, growing: { state } }: Turn, stepNumber: number): Promise<StepPlan> {
+  const { prepareStep: ask, clock, redactor } = deps;
+  if (!ask) return {};
+  const lastCalls = state.calls.map(({ name, args, result }) => defined({ name, args, errorKind: result?.errorKind }));
+  const step = { stepNumber, messages: state.messages, lastCalls };
   const ended = await within(timeoutMs, () => ask(step), clock, signal);
   if (ended.kind === 'threw') {
     const text = ended.error instanceof Error ? `: ${redactor.text(ended.error.message)}` : '';
@@ -66,7 +57,8 @@ export async function askForPlan(
     throw new RunError('internal', `prepareStep answered with something else than a plan: ${problems.join('; ')}`);
   }
   const { toolChoice } = parsed.data ?? {};
-  if (typeof toolChoice === 'object' && !tools.includes(toolChoice.name))
+  const isTool = (name: string) => deps.tools.advertised(state.promoted).some((tool) => tool.name === name);
+  if (typeof toolChoice === 'object' && !isTool(toolChoice.name))
     throw new RunError('internal', `prepareStep asks for the tool ${toolChoice.name}, which the agent does not have`);
   return parsed.data ?? {};
 }

@@ -3,11 +3,11 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/contract/event.ts';
-import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
+import { journalVersion, type JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { MediaPart, MediaRequest } from '../../shared/contract/media.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
-import type { ChainRequest } from '../llm/candidate.ts';
-import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
+import type { Permit, PlannedAttempt } from '../llm/chain-call.ts';
+import type { FallbackChain } from '../llm/fallback-chain.ts';
 import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
 import type { PlannedChild, PlannedRun } from '../tools/tool.ts';
 import type { Ask } from '../../shared/contract/journal/turn-state.ts';
@@ -50,14 +50,13 @@ export interface TurnSpec extends OutputRule {
 }
 
 /** The models of a run. */
-export interface ModelChain {
-  run(request: ChainRequest, call: ChainCall, signal: AbortSignal): Promise<ChainResult>;
-}
+export type ModelChain = Pick<FallbackChain, 'run'>;
 
 /** What the operator's policy says about a model call. */
-export type ModelCallVerdict =
-  | { readonly action: 'allow'; readonly ruleId?: string | undefined }
-  | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string | undefined };
+export type ModelCallVerdict = { readonly ruleId?: string | undefined } & (
+  | { readonly action: 'allow' }
+  | { readonly action: 'deny'; readonly reason: string }
+);
 
 /** A wait that must not hold a worker, thrown from inside a step and caught by the turn. */
 export class TurnSuspension extends Error {
@@ -173,7 +172,7 @@ export interface TurnDeps {
  * - handed_off: the agent `to` goes on with a turn of its own
  * - suspended: it waits, without a worker, for what `wait` says
  */
-export type TurnOutcome =
+export type TurnOutcome = { readonly state: TurnState } & (
   | {
       readonly status: 'completed';
       readonly text: string;
@@ -187,19 +186,13 @@ export type TurnOutcome =
       readonly media?: readonly MediaPart[];
       readonly emptyResponse: boolean;
       readonly degraded: boolean;
-      readonly state: TurnState;
     }
-  | {
-      readonly status: 'failed';
-      readonly error: RunError;
-      readonly engaged: boolean;
-      readonly partialText: string;
-      readonly state: TurnState;
-    }
-  | { readonly status: 'cancelled'; readonly state: TurnState }
-  | { readonly status: 'stopped'; readonly reason: StopReason; readonly state: TurnState }
-  | { readonly status: 'handed_off'; readonly to: string; readonly state: TurnState }
-  | { readonly status: 'suspended'; readonly wait: SuspendedWait; readonly state: TurnState };
+  | { readonly status: 'failed'; readonly error: RunError; readonly engaged: boolean; readonly partialText: string }
+  | { readonly status: 'cancelled' }
+  | { readonly status: 'stopped'; readonly reason: StopReason }
+  | { readonly status: 'handed_off'; readonly to: string }
+  | { readonly status: 'suspended'; readonly wait: SuspendedWait }
+);
 
 /** A turn while it runs. */
 export interface Turn {
@@ -215,11 +208,11 @@ export interface Turn {
   inCalls: boolean;
 }
 
+type NewEntry<E = JournalEntry> = E extends JournalEntry ? Omit<E, 'v'> : never;
+
 /** Adds an entry to the state of the turn, and makes it durable with what was emitted just before. */
-export async function recordEntry(
-  { deps, growing }: Pick<Turn, 'deps' | 'growing'>,
-  entry: JournalEntry,
-): Promise<void> {
+export async function recordEntry({ deps, growing }: Turn, given: NewEntry): Promise<void> {
+  const entry = { v: journalVersion, ...given } as JournalEntry;
   growing.add(entry);
   await deps.record([entry]);
 }

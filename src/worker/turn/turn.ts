@@ -1,5 +1,4 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
   recordEntry,
@@ -69,7 +68,8 @@ export async function runTurn(
         case 'complete':
           return completed(turn);
         case 'repair':
-          await sendBack(turn, move.problem);
+          // From here on every worker goes on with the next step.
+          await recordEntry(turn, { t: 'repair', step: state.step, problem: move.problem });
           break;
         case 'degrade':
           return degraded(turn, move.text);
@@ -99,22 +99,16 @@ function stopBefore(move: Move, { deps, growing }: Turn): StopReason | undefined
 }
 
 /** Takes what the user said meanwhile into the conversation. Answers whether there was something. */
-async function listenToUser({ deps, growing }: Turn): Promise<boolean> {
+async function listenToUser(turn: Turn): Promise<boolean> {
+  const { deps, growing } = turn;
   const messages = (await deps.readInbox?.(growing.state.steered)) ?? [];
   if (messages.length === 0) return false;
-  const entry: JournalEntry = { v: 1, t: 'steered', messages: [...messages] };
-  growing.add(entry);
   for (const { id, text } of messages) deps.emit({ type: 'agent.steered', messageId: id, text: clip(text, maxShown) });
-  await deps.record([entry]);
+  await recordEntry(turn, { t: 'steered', messages: [...messages] });
   return true;
 }
 
 const maxShown = 4_000;
-
-/** Has the model repair its final answer. From here on every worker goes on with the next step. */
-async function sendBack(turn: Turn, problem: string): Promise<void> {
-  await recordEntry(turn, { v: 1, t: 'repair', step: turn.growing.state.step, problem });
-}
 
 function completed(turn: Turn): TurnOutcome {
   const { state } = turn.growing;
@@ -143,21 +137,15 @@ function interrupted(turn: Turn, thrown: unknown): TurnOutcome {
     const wait = breakerWait(turn, thrown);
     if (wait) return { status: 'suspended', wait, state: growing.state };
     const error = thrown instanceof LlmError ? runErrorFrom(thrown) : asRunError(thrown);
-    return noModelAnswered(thrown, error) && turn.spec.llmFailure === 'degrade'
-      ? degraded(
-          turn,
-          error.code === 'policy_denied' ? error.message : `LLM call failed: ${deps.redactor.text(error.message)}`,
-        )
-      : failed(turn, error);
+    if (turn.spec.llmFailure === 'degrade') {
+      if (error.code === 'policy_denied') return degraded(turn, error.message);
+      if (thrown instanceof LlmError) return degraded(turn, `LLM call failed: ${deps.redactor.text(error.message)}`);
+    }
+    return failed(turn, error);
   }
   const { reason } = signal;
   if (reason instanceof RunError && reason.code !== 'cancelled') return failed(turn, reason);
   return { status: 'cancelled', state: growing.state };
-}
-
-/** Did the boundary to the models fail, or refuse, so that the agent's failure policy decides? */
-function noModelAnswered(thrown: unknown, error: RunError): boolean {
-  return thrown instanceof LlmError || error.code === 'policy_denied';
 }
 
 /** Decisions may come while the run is not suspended yet, or again: about other calls of the same step. */
@@ -178,13 +166,9 @@ function breakerWait({ spec, deps, growing }: Turn, thrown: unknown): SuspendedW
   if (thrown.code !== 'circuit_open' && !openedIt) return undefined;
   const now = deps.clock.now();
   const { provider, message, retryAfterMs = 1_000 } = thrown;
-  const item = {
-    kind: 'provider_limit' as const,
-    id: provider,
-    requestedAt: new Date(now).toISOString(),
-    reason: message,
-  };
-  return { reason: item.kind, pending: [item], resumeAtMs: now + retryAfterMs };
+  const reason = 'provider_limit';
+  const item = { kind: reason, id: provider, requestedAt: new Date(now).toISOString(), reason: message } as const;
+  return { reason, pending: [item], resumeAtMs: now + retryAfterMs };
 }
 
 /** Runs what is open of the current step's calls. The end of the step is emitted together with its last result. */

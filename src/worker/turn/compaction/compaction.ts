@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/collections.ts';
 import type { CompactionSource } from '../../../shared/contract/event.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Attempt } from '../../../shared/contract/journal/journal.ts';
@@ -5,15 +6,7 @@ import type { Message } from '../../../shared/contract/message.ts';
 import { summaryMessageOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/cost.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
-import {
-  type CompactionAnswer,
-  type CompactionSkip,
-  thresholdOf,
-  type CompactionOutcome,
-  type CompactionPolicy,
-  type CompactionView,
-  type PostCompactionHook,
-} from './policy.ts';
+import { type CompactionAnswer, type CompactionSkip, thresholdOf, type CompactionPolicy } from './policy.ts';
 import { recordEntry, type Turn } from '../turn-ports.ts';
 import { positionOf } from '../../../shared/contract/journal/conversation.ts';
 import { buildRequest } from '../request.ts';
@@ -105,7 +98,7 @@ async function compact(compacting: Compacting): Promise<CompactionAnswer> {
 /** Where what stays begins, or why nothing is done. */
 function cutFor({ turn, policy, coming, source }: Compacting): number | Skipped {
   const { messages } = turn.growing.state;
-  if (policy.secret || messages.some(isSecret)) return skipped(policy, 'sensitivity-gated', 'sensitivity_gated');
+  if (policy.secret || messages.some(isSecret)) return skipped(policy, 'sensitivity-gated');
   const whole = requestTokens(turn, coming);
   const threshold = thresholdFor(policy, coming);
   const emergency = source === 'pre-step';
@@ -114,14 +107,14 @@ function cutFor({ turn, policy, coming, source }: Compacting): number | Skipped 
   const without = (from: number) => whole - tokensOf(messages.slice(0, from)) + policy.summaryMaxTokens;
   const keep = emergency ? policy.emergencyKeepTurns : policy.keepTurns;
   const cut = cutOf(messages, keep, (from) => without(from) <= most);
-  if (cut === undefined) return skipped(policy, 'nothing-to-trim', 'nothing_to_trim');
+  if (cut === undefined) return skipped(policy, 'nothing-to-trim');
   const start = bodyStart(messages);
   const isWorth = start === 0 || tokensOf(messages.slice(start, cut)) >= worthShare * threshold;
-  return isWorth || source !== 'auto-trigger' ? cut : skipped(policy, 'nothing-to-trim', 'nothing_to_trim');
+  return isWorth || source !== 'auto-trigger' ? cut : skipped(policy, 'nothing-to-trim');
 }
 
-function skipped(policy: CompactionPolicy, reason: CompactionSkip, outcome: CompactionOutcome): Skipped {
-  policy.report(outcome);
+function skipped(policy: CompactionPolicy, reason: 'sensitivity-gated' | 'nothing-to-trim'): Skipped {
+  policy.report(reason === 'nothing-to-trim' ? 'nothing_to_trim' : 'sensitivity_gated');
   return { compacted: false, reason };
 }
 
@@ -133,52 +126,32 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   const { step } = coming;
   const startedMs = deps.clock.monotonic();
   const attempts: Attempt[] = [];
-  const summary = await trySummarise(compacting, part, attempts);
+  const summary = await summarise(turn, policy, part, step, attempts).catch((cause: unknown) => {
+    turn.signal.throwIfAborted();
+    policy.report('failed', cause);
+    return undefined;
+  });
+  turn.signal.throwIfAborted();
   const replaced = positionOf(state, part.count);
   const { sensitivity } = part;
-  const content = { summary: summary ?? '', replaced, ...(sensitivity && { sensitivity }) };
+  const content = defined({ summary: summary ?? '', replaced, sensitivity });
   const summaryTokens = tokensOf([summaryMessageOf(state.initial, content)]);
   const beforeTokens = requestTokens(turn, coming);
   const afterTokens = Math.max(0, beforeTokens - tokensOf(state.messages.slice(0, part.count)) + summaryTokens);
   if (summary === undefined || afterTokens >= beforeTokens) {
     if (summary !== undefined) policy.report('failed', new RunError('internal', 'the summary is no shorter'));
     turn.restsUntilStep = step + 1 + restSteps;
-    if (attempts.length > 0) await recordEntry(turn, { v: 1, t: 'attempted', step, attempts });
+    if (attempts.length > 0) await recordEntry(turn, { t: 'attempted', step, attempts });
     return false;
   }
   // A part before this one, which was not emitted yet.
   if (state.compaction?.hooksDue) emitCompaction(turn, state.compaction, 0);
   const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
   const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };
-  const hooksDue = policy.hooks.length > 0;
+  const hooksDue = policy.hooks.length > 0 ? true : undefined;
   if (!hooksDue) emitCompaction(turn, figures, 0);
-  await recordEntry(turn, {
-    v: 1,
-    t: 'compacted',
-    step,
-    ...figures,
-    ...content,
-    attempts,
-    ...(hooksDue && { hooksDue }),
-  });
+  await recordEntry(turn, defined({ t: 'compacted', step, ...figures, ...content, attempts, hooksDue }));
   return true;
-}
-
-/** Undefined when there is no summary, for whatever reason but the end of the turn. */
-async function trySummarise(
-  { turn, policy, coming }: Compacting,
-  part: Part,
-  attempts: Attempt[],
-): Promise<string | undefined> {
-  try {
-    const summary = await summarise(turn, policy, part, coming.step, attempts);
-    turn.signal.throwIfAborted();
-    return summary;
-  } catch (cause) {
-    turn.signal.throwIfAborted();
-    policy.report('failed', cause);
-    return undefined;
-  }
 }
 
 /** Also of a compaction whose worker died before it came to that. */
@@ -208,12 +181,20 @@ async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compacti
   const { growing } = turn;
   const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;
   const view = { stepNumber, source, beforeTokens, afterTokens, messages: growing.state.messages };
-  const asked = await Promise.all(policy.hooks.map((hook) => ask(hook, view, turn, policy)));
+  const asked = await Promise.all(
+    policy.hooks.map(async (hook) => {
+      const ended = await within(timeoutMs, () => hook(view), turn.deps.clock, turn.signal);
+      const text = ended.kind === 'value' ? (ended.value ?? '') : undefined;
+      if (typeof text === 'string') return clip(text, maxPinnedChars);
+      if (ended.kind !== 'aborted') policy.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
+      return undefined;
+    }),
+  );
   turn.signal.throwIfAborted();
   const answered = asked.filter((text) => text !== undefined);
   emitCompaction(turn, compaction, answered.length);
   const texts = answered.filter((text) => text.trim() !== '');
-  await recordEntry(turn, { v: 1, t: 'context_pinned', step: stepNumber, texts });
+  await recordEntry(turn, { t: 'context_pinned', step: stepNumber, texts });
 }
 
 /** `hooksFiredCount` is how many hooks did not fail. */
@@ -222,27 +203,6 @@ function emitCompaction(
   { beforeTokens, afterTokens, summaryTokens, durationMs, source }: Omit<Compaction, 'pinned' | 'hooksDue' | 'step'>,
   hooksFiredCount: number,
 ): void {
-  deps.emit({
-    type: 'context.compacted',
-    beforeTokens,
-    afterTokens,
-    summaryTokens,
-    durationMs,
-    hooksFiredCount,
-    source,
-  });
-}
-
-/** Undefined for a hook that failed. */
-async function ask(
-  hook: PostCompactionHook,
-  view: CompactionView,
-  { deps, signal }: Turn,
-  policy: CompactionPolicy,
-): Promise<string | undefined> {
-  const ended = await within(timeoutMs, () => hook(view), deps.clock, signal);
-  const text = ended.kind === 'value' ? (ended.value ?? '') : undefined;
-  if (typeof text === 'string') return clip(text, maxPinnedChars);
-  if (ended.kind !== 'aborted') policy.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
-  return undefined;
+  const figures = { beforeTokens, afterTokens, summaryTokens, durationMs };
+  deps.emit({ type: 'context.compacted', ...figures, hooksFiredCount, source });
 }

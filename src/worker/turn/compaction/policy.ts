@@ -79,12 +79,7 @@ export type CompactionSkip =
 /** What came of a compaction that was asked for. */
 export type CompactionAnswer =
   | { readonly compacted: false; readonly reason: CompactionSkip }
-  | {
-      readonly compacted: true;
-      readonly beforeTokens: number;
-      readonly afterTokens: number;
-      readonly summaryTokens: number;
-    };
+  | ({ readonly compacted: true } & Pick<Compaction, 'beforeTokens' | 'afterTokens' | 'summaryTokens'>);
 
 /** A turn, which can be asked at once why there is nothing to compact. */
 interface RunningTurn {

@@ -97,7 +97,7 @@ export async function summarise(
   const call: ChainCall = {
     step,
     firstAttemptNumber: attemptsMade(turn) + 1,
-    ...(admit && { admit: (planned, stop) => admit({ ...planned, optional: true }, stop) }),
+    admit: admit && ((planned, stop) => admit({ ...planned, optional: true }, stop)),
     onPart() {},
     onAttempt: (attempt) => takeAttempt({ ...attempt, purpose: 'summary' }, turn, attempts),
   };

@@ -6,6 +6,9 @@ import { zeroUsage } from '../../../shared/contract/money.ts';
 import { asLlmError } from '../../llm/candidate.ts';
 import type { ChainCall, Permit } from '../../llm/chain-call.ts';
 import { cancelledCall, LlmError } from '../../llm/errors.ts';
+import { refusal } from '../../llm/fallback-chain.ts';
+import type { Granted } from '../../llm/attempt.ts';
+import { defined } from '../../../shared/base/collections.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart, MediaOffer } from '../../llm/provider.ts';
 import { recordEntry, TurnSuspension, type MediaMaking, type Turn } from '../turn-ports.ts';
 import { attemptsMade, listen } from '../listen.ts';
@@ -27,24 +30,31 @@ export async function makeMedia(turn: Turn, making: MediaMaking): Promise<void> 
   await (mediaJob ? poll(turn, making, mediaJob) : begin(turn, making));
 }
 
-async function begin(turn: Turn, making: MediaMaking): Promise<void> {
+/** What the steps of one order work with. */
+interface Making extends MediaMaking {
+  readonly turn: Turn;
+  readonly step: number;
+  /** That the journal does not hold yet. */
+  readonly attempts: Attempt[];
+}
+
+async function begin(turn: Turn, given: MediaMaking): Promise<void> {
   const { spec, deps, signal, growing } = turn;
-  const step = growing.state.step + 1;
+  const making: Making = { ...given, turn, step: growing.state.step + 1, attempts: [] };
+  const { step, attempts } = making;
   await askPolicy(turn, step);
   const call = mediaCallFor(making, growing.state.messages, deps.requestId(step), attemptsMade(turn) + 1);
   const port = portOf(making);
   deps.emit({ type: 'step.start', stepNumber: step, model: spec.model, modelSource: spec.modelSource });
-  const attempts: Attempt[] = [];
   const listening = listen(turn, step, attempts);
   const permit = await admit(making, call, listening, signal);
   try {
-    const started = await ask({ turn, making, call, port, permit, listening });
+    const started = await ask(making, call, port, permit, listening);
     const { jobId, media } = checked(started, making, port);
-    await (media ? finish(turn, making, media, attempts) : submitted(turn, making, jobId, attempts));
+    await (media ? finish(making, media) : submitted(making, jobId));
   } catch (error) {
-    if (attempts.length > 0 && !(error instanceof TurnSuspension) && !isRecorded(turn, attempts)) {
-      await recordEntry(turn, { v: 1, t: 'attempted', step, attempts });
-    }
+    const isRecorded = attempts.every((attempt) => growing.state.attempts.includes(attempt));
+    if (!isRecorded && !(error instanceof TurnSuspension)) await recordEntry(turn, { t: 'attempted', step, attempts });
     throw error;
   }
 }
@@ -55,68 +65,49 @@ function portOf({ provider, model }: MediaMaking): MediaPort {
 }
 
 async function admit(
-  { provider, model, offer }: MediaMaking,
+  { provider, model, offer, step }: Making,
   call: MediaCall,
-  listening: ChainCall,
+  { firstAttemptNumber: attemptNumber, admit: ask }: ChainCall,
   signal: AbortSignal,
-): Promise<Extract<Permit, { kind: 'go' }>> {
-  const { step, firstAttemptNumber: attemptNumber } = listening;
+): Promise<Granted> {
   const { requestId, idempotencyKey } = call;
   // There are no tokens to pay for.
   const request = { model, requestId, idempotencyKey, messages: [], maxOutputTokens: 0 };
   const fixedMicrocents = priceOf(call, offer);
-  const planned = {
-    step,
-    provider,
-    attemptNumber,
-    price: undefined,
-    request,
-    ...(fixedMicrocents !== undefined && { fixedMicrocents }),
-  };
-  const permit: Permit = (await listening.admit?.(planned, signal)) ?? { kind: 'go', settle: async () => {} };
-  if (permit.kind === 'go') return permit;
-  const message = `model ${model} of provider ${provider.id} is not called for now: ${permit.reason}`;
-  throw new LlmError('overloaded', provider.id, message, { code: permit.reason, retryAfterMs: permit.retryAfterMs });
-}
-
-interface Asking {
-  readonly turn: Turn;
-  readonly making: MediaMaking;
-  readonly call: MediaCall;
-  readonly port: MediaPort;
-  readonly permit: Extract<Permit, { kind: 'go' }>;
-  readonly listening: ChainCall;
+  const planned = { step, provider, attemptNumber, price: undefined, request, fixedMicrocents };
+  const permit: Permit = (await ask?.(planned, signal)) ?? { kind: 'go', settle: async () => {} };
+  if (permit.kind === 'skip') throw refusal({ provider, model }, permit);
+  return permit;
 }
 
 /** The one call. Its attempt is emitted and settled before anything else happens. */
-async function ask({ turn, making, call, port, permit, listening }: Asking): Promise<MediaStart> {
+async function ask(
+  { turn, step, provider, model, offer }: Making,
+  call: MediaCall,
+  port: MediaPort,
+  permit: Granted,
+  { firstAttemptNumber: attemptNumber, onAttempt }: ChainCall,
+): Promise<MediaStart> {
   const { deps, signal } = turn;
-  const { provider, model, offer } = making;
   const startedMs = deps.clock.monotonic();
   const price = priceOf(call, offer);
   const priced = price !== undefined;
-  const record = () => ({
-    attemptNumber: listening.firstAttemptNumber,
-    step: listening.step,
-    provider: provider.id,
-    model,
-    requestId: call.requestId,
-    priced,
-    latencyMs: Math.max(0, Math.round(deps.clock.monotonic() - startedMs)),
-  });
+  const record = () => {
+    const latencyMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
+    return { attemptNumber, step, provider: provider.id, model, requestId: call.requestId, priced, latencyMs };
+  };
   try {
     if (signal.aborted) throw cancelledCall(provider.id, signal);
     const started = await port.generateMedia(call, signal);
     const costMicrocents = price ?? 0;
     await permit.settle({ usage: zeroUsage, costMicrocents, priced, rateLimit: undefined });
-    listening.onAttempt({ ...record(), outcome: 'succeeded', usage: zeroUsage, costMicrocents, finishReason: 'stop' });
+    onAttempt({ ...record(), outcome: 'succeeded', usage: zeroUsage, costMicrocents, finishReason: 'stop' });
     return started;
   } catch (thrown) {
     const error = asLlmError(thrown, provider.id, signal);
     const { kind, message, status, rateLimit } = error;
     await permit.settle({ usage: undefined, costMicrocents: 0, priced, rateLimit, error });
-    const shown = { kind, message, ...(status !== undefined && { status }) };
-    listening.onAttempt({ ...record(), outcome: 'failed', costMicrocents: 0, error: shown });
+    onAttempt({ ...record(), outcome: 'failed', costMicrocents: 0, error: defined({ kind, message, status }) });
     throw thrown instanceof RunError ? thrown : error;
   }
 }
@@ -140,32 +131,22 @@ function checked(started: MediaStart, { provider, model }: MediaMaking, port: Me
 /** It is what the run waits for, and part of the address that is asked. */
 const maxJobIdChars = 512;
 
-async function submitted(turn: Turn, making: MediaMaking, jobId = '', attempts: readonly Attempt[]): Promise<void> {
+async function submitted({ turn, step, attempts, provider: { id }, model }: Making, jobId = ''): Promise<void> {
   const { deps, growing } = turn;
-  const provider = making.provider.id;
-  const { model } = making;
-  deps.emit({ type: 'media_job.submitted', jobId, provider, model });
-  await recordEntry(turn, {
-    v: 1,
-    t: 'submitted',
-    step: growing.state.step + 1,
-    attempts: [...attempts],
-    provider,
-    model,
-    jobId,
-    at: new Date(deps.clock.now()).toISOString(),
-  });
+  const job = { jobId, provider: id, model };
+  deps.emit({ type: 'media_job.submitted', ...job });
+  const at = new Date(deps.clock.now()).toISOString();
+  await recordEntry(turn, { t: 'submitted', step, attempts, ...job, at });
   throw waitFor(turn, growing.state.mediaJob as MediaJob);
 }
 
 async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<void> {
   const { provider, model } = making;
-  const { signal, deps, growing } = turn;
+  const { signal, deps } = turn;
+  const step = turn.growing.state.step + 1;
   if (job.provider !== provider.id) {
-    throw new RunError(
-      'internal',
-      `media job at provider ${job.provider}, which model ${model} is no longer served by`,
-    );
+    const problem = `media job at provider ${job.provider}, which model ${model} is no longer served by`;
+    throw new RunError('internal', problem);
   }
   const media = await portOf(making)
     .pollMedia?.(job.jobId, signal)
@@ -174,10 +155,10 @@ async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<voi
       return error.retryable ? undefined : error;
     });
   signal.throwIfAborted();
-  if (media && !(media instanceof LlmError)) return await finish(turn, making, media, []);
+  if (media && !(media instanceof LlmError)) return await finish({ ...making, turn, step, attempts: [] }, media);
   if (!media && deps.clock.now() < job.submittedAtMs + jobDeadlineMs) throw waitFor(turn, job);
   // This job is never asked for again: a further try of the run gives a new one.
-  await recordEntry(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
+  await recordEntry(turn, { t: 'attempted', step, attempts: [] });
   const late = `provider ${provider.id} did not finish a media job within 30 minutes`;
   throw media ?? new RunError('provider_unavailable', late);
 }
@@ -185,25 +166,21 @@ async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<voi
 function waitFor({ deps }: Turn, { jobId, submittedAtMs, polls, provider }: MediaJob): TurnSuspension {
   const untilMs = submittedAtMs + jobDeadlineMs;
   const pauseMs = Math.min(firstPollMs * 2 ** Math.min(polls, 10), longestPollMs);
+  const [requestedAt, expiresAt] = [new Date(submittedAtMs).toISOString(), new Date(untilMs).toISOString()];
   const item = {
-    kind: 'media' as const,
+    kind: 'media',
     id: jobId,
-    requestedAt: new Date(submittedAtMs).toISOString(),
-    expiresAt: new Date(untilMs).toISOString(),
+    requestedAt,
+    expiresAt,
     reason: `provider ${provider} works on it`,
-  };
+  } as const;
   const resumeAtMs = Math.min(deps.clock.now() + pauseMs, untilMs);
   return new TurnSuspension({ reason: 'media', pending: [item], resumeAtMs });
 }
 
-async function finish(
-  turn: Turn,
-  making: MediaMaking,
-  made: readonly MediaBytes[],
-  attempts: readonly Attempt[],
-): Promise<void> {
-  const { deps, growing } = turn;
-  const { provider, model, offer } = making;
+async function finish(making: Making, made: readonly MediaBytes[]): Promise<void> {
+  const { turn, step, attempts, provider, model, offer } = making;
+  const { deps } = turn;
   const media: MediaPart[] = [];
   if (made.length === 0)
     throw new RunError('provider_unavailable', `provider ${provider.id} made no ${offer.modality}`);
@@ -215,14 +192,9 @@ async function finish(
     const handle = handleOf(await making.keep(bytes, mediaType));
     media.push({ type: offer.modality, handle, mediaType, bytes: bytes.length });
   }
-  const step = growing.state.step + 1;
   for (const { handle, mediaType } of media) deps.emit({ type: 'file.generated', handle, mediaType });
   deps.emit({ type: 'step.end', stepNumber: step, usage: zeroUsage, finishReason: 'stop' });
-  await recordEntry(turn, { v: 1, t: 'generated', step, attempts: [...attempts], provider: provider.id, model, media });
-}
-
-function isRecorded({ growing }: Turn, attempts: readonly Attempt[]): boolean {
-  return attempts.every((attempt) => growing.state.attempts.includes(attempt));
+  await recordEntry(turn, { t: 'generated', step, attempts, provider: provider.id, model, media });
 }
 
 /** What sound and video last by default. */
