@@ -31,8 +31,7 @@ export class AnswerBuilder {
   readonly #provider: string;
   readonly #onPart: (part: LlmPart) => void;
   readonly #calls = new Map<string, GrowingCall>();
-  #reasoning = '';
-  #text = '';
+  readonly #said = { reasoning: '', text: '' };
   #chars = 0;
 
   constructor(provider: string, onPart: (part: LlmPart) => void) {
@@ -40,23 +39,11 @@ export class AnswerBuilder {
     this.#onPart = onPart;
   }
 
-  text(delta: string): void {
+  add(type: 'text' | 'reasoning', delta: string): void {
     if (delta === '') return;
-    this.#grow(delta.length);
-    this.#text += delta;
-    this.#onPart({ type: 'text', delta });
-  }
-
-  reasoning(delta: string): void {
-    if (delta === '') return;
-    this.#grow(delta.length);
-    this.#reasoning += delta;
-    this.#onPart({ type: 'reasoning', delta });
-  }
-
-  /** Counts what is kept beside the parts, so that it is bounded with them. */
-  keep(chars: number): void {
-    this.#grow(chars);
+    this.grow(delta.length);
+    this.#said[type] += delta;
+    this.#onPart({ type, delta });
   }
 
   /** Emits what the provider does with a tool of its own: no part of the answer. */
@@ -66,7 +53,7 @@ export class AnswerBuilder {
 
   /** Begins a tool call and returns its id: the given one, made unique, because models repeat and forget ids. */
   startCall(given: string | undefined, name: string): string {
-    this.#grow(callWeight + name.length + (given?.length ?? 0));
+    this.grow(callWeight + name.length + (given?.length ?? 0));
     const ordinal = this.#calls.size + 1;
     let id = given || `call_${ordinal}`;
     for (let copy = ordinal; this.#calls.has(id); copy++) id = `${(given || 'call').slice(0, 30)}_${copy}`;
@@ -78,7 +65,7 @@ export class AnswerBuilder {
   callArgs(id: string, delta: string): void {
     const call = this.#calls.get(id);
     if (!call || delta === '') return;
-    this.#grow(delta.length);
+    this.grow(delta.length);
     call.args += delta;
     this.#onPart({ type: 'tool_call_delta', id, delta });
   }
@@ -89,19 +76,13 @@ export class AnswerBuilder {
    */
   finish(end: AnswerEnd): LlmAnswer {
     const { finishReason, usage, providerRequestId } = end;
-    if (finishReason === 'content_filter') {
-      throw new LlmError('content_filter', this.#provider, `provider ${this.#provider} refused the content`, { usage });
-    }
-    if (finishReason === 'error') {
-      throw new LlmError('overloaded', this.#provider, `provider ${this.#provider} ended its answer with an error`, {
-        usage,
-      });
-    }
     const calls = [...this.#calls.values()];
-    if (finishReason === 'tool_use' && calls.length === 0) {
-      const message = `provider ${this.#provider} stopped for tools and called none`;
-      throw new LlmError('overloaded', this.#provider, message, { usage, retryable: false });
-    }
+    const fault = (kind: 'content_filter' | 'overloaded', what: string, retryable?: false) =>
+      new LlmError(kind, this.#provider, `provider ${this.#provider} ${what}`, { usage, retryable });
+    if (finishReason === 'content_filter') throw fault('content_filter', 'refused the content');
+    if (finishReason === 'error') throw fault('overloaded', 'ended its answer with an error');
+    if (finishReason === 'tool_use' && calls.length === 0)
+      throw fault('overloaded', 'stopped for tools and called none', false);
     const cutOff = finishReason === 'length' ? calls.filter((call) => jsonOr(call.args) === undefined) : [];
     const whole = calls.filter((call) => !cutOff.includes(call));
     return {
@@ -113,28 +94,20 @@ export class AnswerBuilder {
   }
 
   #parts(calls: readonly GrowingCall[], meta: unknown): AssistantPart[] {
+    const { reasoning, text } = this.#said;
     const parts: AssistantPart[] = [];
-    if (this.#reasoning !== '' || meta !== undefined) {
-      parts.push({
-        type: 'reasoning',
-        text: this.#reasoning,
-        provider: this.#provider,
-        ...defined({ meta }),
-      });
-    }
-    if (this.#text !== '') parts.push({ type: 'text', text: this.#text });
+    if (reasoning !== '' || meta !== undefined)
+      parts.push(defined({ type: 'reasoning', text: reasoning, provider: this.#provider, meta }));
+    if (text !== '') parts.push({ type: 'text', text });
     for (const { id, name, args } of calls) parts.push({ type: 'tool_call', id, name, args });
     return parts;
   }
 
-  #grow(chars: number): void {
+  /** Counts what is kept, also beside the parts, so that it is bounded with them. */
+  grow(chars: number): void {
     this.#chars += chars;
-    if (this.#chars > maxAnswerChars) {
-      throw new LlmError(
-        'transport',
-        this.#provider,
-        `the answer of provider ${this.#provider} is over ${maxAnswerChars} characters`,
-      );
-    }
+    if (this.#chars <= maxAnswerChars) return;
+    const text = `the answer of provider ${this.#provider} is over ${maxAnswerChars} characters`;
+    throw new LlmError('transport', this.#provider, text);
   }
 }

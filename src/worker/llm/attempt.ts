@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import type { Usage } from '../../shared/contract/money.ts';
-import { asLlmError, type Candidate } from './candidate.ts';
+import { asLlmError, nameOf, type Candidate } from './candidate.ts';
 import type { Permit, Walk } from './chain-call.ts';
 import { cleanAnswer, CleanParts, soundUsage } from './clean-answer.ts';
 import { costOf, type Price } from './cost.ts';
@@ -53,7 +53,7 @@ export async function makeAttempt(
     const answer = cleanAnswer(await provider.generate(request, onPart, signal));
     parts.end();
     if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
-    await permit.settle({ usage: answer.usage, ...paid(price, answer.usage), rateLimit: answer.rateLimit });
+    await permit.settle({ ...paid(price, answer.usage), rateLimit: answer.rateLimit });
     const { usage, providerRequestId, finishReason } = answer;
     return { answer, attempt: { ...record(usage, providerRequestId), outcome: 'succeeded', finishReason } };
   } catch (thrown) {
@@ -62,13 +62,10 @@ export async function makeAttempt(
     const { kind, message, status, providerRequestId } = error;
     const about = { provider: provider.id, model, attemptNumber, kind, status, providerRequestId };
     log?.warn(about, 'model attempt failed');
-    const failed: Attempt = {
-      ...record(error.usage, providerRequestId),
-      outcome: 'failed',
-      error: { kind, message, status },
-    };
-    await permit.settle({ usage: error.usage, ...paid(price, error.usage), rateLimit: error.rateLimit, error });
-    return { attempt: failed, error, thrown: thrown instanceof RunError ? thrown : error, seen };
+    const made = record(error.usage, providerRequestId);
+    const attempt: Attempt = { ...made, outcome: 'failed', error: { kind, message, status } };
+    await permit.settle({ ...paid(price, error.usage), rateLimit: error.rateLimit, error });
+    return { attempt, error, thrown: thrown instanceof RunError ? thrown : error, seen };
   }
 }
 
@@ -84,24 +81,10 @@ export function skippedAttempt(candidate: Candidate, skipReason: string, walk: W
   return { ...about, outcome: 'skipped', costMicrocents: 0, priced: false, latencyMs: 0, skipReason };
 }
 
-function paid(
-  price: Price | undefined,
-  usage: Usage | undefined,
-): Pick<Attempt, 'usage' | 'costMicrocents' | 'priced'> {
-  return {
-    usage,
-    costMicrocents: usage && price ? costOf(usage, price) : 0,
-    priced: price !== undefined,
-  };
+function paid(price: Price | undefined, usage: Usage | undefined) {
+  return { usage, costMicrocents: usage && price ? costOf(usage, price) : 0, priced: price !== undefined };
 }
 
-function identity(candidate: Candidate, walk: Walk) {
-  const { attemptNumber, call, request } = walk;
-  return {
-    attemptNumber,
-    step: call.step,
-    provider: candidate.provider.id,
-    model: candidate.model,
-    requestId: request.requestId,
-  };
+function identity(candidate: Candidate, { attemptNumber, call: { step }, request: { requestId } }: Walk) {
+  return { attemptNumber, step, ...nameOf(candidate), requestId };
 }

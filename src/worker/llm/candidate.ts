@@ -1,10 +1,10 @@
 import { defined } from '../../shared/base/collections.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { cancelledCall, LlmError, type Backoff } from './errors.ts';
+import { cancelledCall, LlmError, type Backoff, type LlmErrorKind } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
 import { withoutReasoning, type Message, type Sensitivity, type ToolMessage } from '../../shared/contract/message.ts';
-import { jsonText } from '../../shared/base/json.ts';
+import { isRecord, jsonText } from '../../shared/base/json.ts';
 
 /** One entry of the plan: a model of a provider and how often it is tried. */
 export interface Candidate {
@@ -42,12 +42,6 @@ export function sameName(one: ModelName | undefined, two: ModelName): boolean {
 }
 
 export type Fallback = Omit<Extract<EventBody, { type: 'agent.model.fellback' }>, 'type'>;
-
-/** Why this candidate cannot serve the request at all, or undefined. */
-export function reasonToSkip(candidate: Candidate, request: ChainRequest): string | undefined {
-  if (request.tools && request.tools.length > 0 && !candidate.provider.capabilities.tools) return 'no_tools';
-  return undefined;
-}
 
 /**
  * The request as this candidate gets it. Reasoning of another provider never goes out, and none at all when the last
@@ -118,23 +112,15 @@ export function fallbackFrom(
   stepNumber: number,
   attempt: number,
 ): Fallback {
-  return {
-    from: from.model,
-    to: to.model,
-    previousModel: from.model,
-    nextModel: to.model,
-    reason: fallbackReason(error),
-    stepNumber,
-    attempt,
-  };
+  const names = { from: from.model, to: to.model, previousModel: from.model, nextModel: to.model };
+  return { ...names, reason: fallbackReasons[error.kind] ?? 'transient', stepNumber, attempt };
 }
 
-function fallbackReason(error: LlmError): Fallback['reason'] {
-  if (error.kind === 'rate_limit') return 'rate-limit';
-  if (error.kind === 'overloaded') return 'capacity';
-  if (error.kind === 'context_length') return 'context-length';
-  return 'transient';
-}
+const fallbackReasons: Readonly<Partial<Record<LlmErrorKind, Fallback['reason']>>> = {
+  rate_limit: 'rate-limit',
+  overloaded: 'capacity',
+  context_length: 'context-length',
+};
 
 /** Whatever a provider threw as a model error; always `cancelled` once the signal is aborted. */
 export function asLlmError(thrown: unknown, provider: string, signal: AbortSignal): LlmError {
@@ -183,7 +169,7 @@ function withJsonInstruction(
 }
 
 function instructionFor({ json_schema: named }: Readonly<Record<string, unknown>>): string {
-  const schema = typeof named === 'object' && named !== null && 'schema' in named ? named.schema : undefined;
+  const schema = isRecord(named) ? named['schema'] : undefined;
   const shape = schema === undefined ? '' : ` that matches this JSON Schema: ${jsonText(schema)}`;
   return `Your final answer must be nothing but JSON, without a code fence around it${shape}`;
 }

@@ -22,7 +22,7 @@ export function cleanAnswer(answer: LlmAnswer): LlmAnswer {
     incompleteToolCalls: incompleteToolCalls.map(({ id, name }) => ({ id: cleanId(id), name: cleanName(name) })),
     ...defined({
       usage: soundUsage(usage),
-      providerRequestId: providerRequestId === undefined ? undefined : clip(cleanText(providerRequestId), maxNameChars),
+      providerRequestId: providerRequestId === undefined ? undefined : cleanName(providerRequestId),
       sessionToken: sessionToken === undefined ? undefined : cleanText(sessionToken),
       checkpointToken: checkpointToken === undefined ? undefined : cleanText(checkpointToken),
     }),
@@ -41,9 +41,7 @@ function cleanPart(part: AssistantPart): AssistantPart {
     case 'text':
       return { ...part, text: cleanText(part.text) };
     case 'reasoning':
-      return part.meta === undefined
-        ? { ...part, text: cleanText(part.text) }
-        : { ...part, text: cleanText(part.text), meta: cleanJson(part.meta) };
+      return { ...part, text: cleanText(part.text), ...(part.meta !== undefined && { meta: cleanJson(part.meta) }) };
     case 'tool_call':
       return { ...part, id: cleanId(part.id), name: cleanName(part.name), args: cleanText(part.args) };
     default:

@@ -1,4 +1,3 @@
-import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import { clip, cleanText } from '../../shared/base/text.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
@@ -74,11 +73,8 @@ export function cancelledCall(provider: string, signal: AbortSignal, usage?: Usa
 /** The run's error for a model call that failed for good. The retry flag is the model error's own. */
 export function runErrorFrom(error: LlmError): RunError {
   const { retryAfterMs } = error;
-  return new RunError(kinds[error.kind].code, error.message, {
-    cause: error,
-    retryable: error.retryable,
-    ...defined({ details: retryAfterMs === undefined ? undefined : { retryAfterMs } }),
-  });
+  const details = retryAfterMs === undefined ? undefined : { retryAfterMs };
+  return new RunError(kinds[error.kind].code, error.message, { cause: error, retryable: error.retryable, details });
 }
 
 /** Nothing of the request had left when one of these happened. */
@@ -118,12 +114,7 @@ const retryAfterCapMs = 60_000;
  * Milliseconds to wait before the retry with this index (from 0). The provider's own wish counts when it is longer.
  * Up to a fifth, at most 500 ms, is added at random and never taken away: a provider that asked for a second gets it.
  */
-export function retryDelayMs(
-  index: number,
-  backoff: Backoff,
-  askedMs: number | undefined,
-  random: () => number,
-): number {
+export function retryDelayMs(index: number, backoff: Backoff, askedMs: number | undefined, random: () => number) {
   const grown = backoff === 'linear' ? baseMs * (index + 1) : baseMs * 2 ** Math.min(index, 30);
   const wait = Math.max(Math.min(grown, backoffCapMs), Math.min(askedMs ?? 0, retryAfterCapMs));
   return Math.round(wait + random() * Math.min(wait * 0.2, 500));

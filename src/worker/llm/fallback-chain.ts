@@ -6,7 +6,6 @@ import {
   fallbackFrom,
   followUp,
   nameOf,
-  reasonToSkip,
   requestFor,
   sameName,
   type Candidate,
@@ -93,16 +92,9 @@ export class FallbackChain {
     this.#busy = true;
     try {
       const plan = this.#planFor(call);
-      const primary = plan[0] && nameOf(plan[0]);
-      return await this.#walk({
-        request: { ...request, primary },
-        call,
-        signal,
-        plan,
-        attempts: [],
-        attemptNumber: call.firstAttemptNumber,
-        shortened: false,
-      });
+      const wanted = { ...request, primary: plan[0] && nameOf(plan[0]) };
+      const attemptNumber = call.firstAttemptNumber;
+      return await this.#walk({ request: wanted, call, signal, plan, attempts: [], attemptNumber, shortened: false });
     } finally {
       this.#busy = false;
     }
@@ -221,10 +213,11 @@ export class FallbackChain {
     walk.call.onAttempt(skipped);
   }
 
-  #reasonToSkip(candidate: Candidate, { plan, request }: Walk): string | undefined {
-    const unfit = reasonToSkip(candidate, request);
+  /** Why this candidate does not serve the request now, or undefined. */
+  #reasonToSkip(candidate: Candidate, { plan, request }: Walk): 'no_tools' | 'cooldown' | undefined {
+    if (request.tools?.length && !candidate.provider.capabilities.tools) return 'no_tools';
     // Where there is nothing else, a cooldown would only turn a wait into a failure.
-    if (unfit !== undefined || plan.length === 1) return unfit;
+    if (plan.length === 1) return undefined;
     const now = this.#deps.clock.monotonic();
     const names = [candidate.provider.id, cooldownName(candidate)];
     return names.some((name) => (this.#cooling.get(name) ?? 0) > now) ? 'cooldown' : undefined;

@@ -1,5 +1,6 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { unlessAborted } from '../../shared/base/deadline.ts';
+import { cancelledCall, LlmError } from './errors.ts';
 
 /** Notices silence. A sign of life costs one number; there is one timer at a time however many signs there are. */
 export class Watchdog {
@@ -36,6 +37,30 @@ export class Watchdog {
       if (left <= 0) return this.#onSilence(limitMs);
       await this.#clock.sleep(Math.ceil(left), signal, 'limit').catch(() => {});
     }
+  }
+}
+
+/**
+ * Does the work of a call under a signal of its own: it aborts with the call's, and when the watchdog notices silence, each time with
+ * the error of the call as its reason. `who` is who falls silent.
+ */
+export async function watched<T>(
+  { id, who, clock }: { readonly id: string; readonly who: string; readonly clock: Clock },
+  signal: AbortSignal,
+  work: (watchdog: Watchdog, stop: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(cancelledCall(id, signal));
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  const watchdog = new Watchdog(clock, (limitMs) =>
+    stop.abort(new LlmError('timeout', id, `${who} was silent for ${limitMs} ms`)),
+  );
+  try {
+    return await work(watchdog, stop.signal);
+  } finally {
+    watchdog.stop();
+    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -59,9 +59,8 @@ export function createIterableBackend(
 function add(part: LlmPart, builder: AnswerBuilder, started: Map<string, string>): void {
   switch (part.type) {
     case 'text':
-      return builder.text(part.delta);
     case 'reasoning':
-      return builder.reasoning(part.delta);
+      return builder.add(part.type, part.delta);
     case 'tool_call_start':
       started.set(part.id, builder.startCall(part.id, part.name));
       return;

@@ -2,14 +2,13 @@ import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
-import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
-import type { Usage } from '../../../shared/contract/money.ts';
-import { AnswerBuilder } from '../answer-builder.ts';
-import { cancelledCall, LlmError } from '../errors.ts';
+import { AnswerBuilder, type AnswerEnd } from '../answer-builder.ts';
+import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import { sandboxEventOf, type SandboxEvent } from './sandbox-event.ts';
-import { untilAborted, Watchdog } from '../watchdog.ts';
+import { turnOf } from './scripted.ts';
+import { untilAborted, watched, type Watchdog } from '../watchdog.ts';
 
 export interface BoxRequest {
   /** The session to go on with; absent: a new one. */
@@ -60,87 +59,67 @@ export interface SandboxPromptOptions<Box> {
  * have tools of their own cannot use it: the box has no way to call them.
  */
 export function createSandboxPromptBackend<Box>(options: SandboxPromptOptions<Box>): LlmProvider {
-  const { id = 'sandbox', acceptsSensitivity } = options;
+  const { id = 'sandbox', acceptsSensitivity, clock = systemClock, startTimeoutMs = 120_000 } = options;
   return {
     id,
     capabilities: { tools: false, reasoning: true },
     ...defined({ acceptsSensitivity }),
-    generate: (request, onPart, signal) => new PromptCall(options, id, request, onPart, signal).run(),
+    generate: (request, onPart, signal) =>
+      watched({ id, who: `the box of provider ${id}`, clock }, signal, async (watchdog, stop) => {
+        const call = new PromptCall({ options, id, request, watchdog, signal: stop }, onPart);
+        watchdog.expect(startTimeoutMs);
+        await call.read();
+        if (signal.aborted) throw cancelledCall(id, signal);
+        return call.answer();
+      }),
   };
 }
 
-interface Final {
-  readonly finishReason: FinishReason;
-  readonly usage: Usage | undefined;
+interface Prompting<Box> {
+  readonly options: SandboxPromptOptions<Box>;
+  readonly id: string;
+  readonly request: LlmRequest;
+  readonly watchdog: Watchdog;
+  readonly signal: AbortSignal;
 }
 
 /** One message to a box, over at most two connections. */
 class PromptCall<Box> {
-  readonly #options: SandboxPromptOptions<Box>;
-  readonly #id: string;
-  readonly #request: LlmRequest;
+  readonly #given: Prompting<Box>;
   readonly #builder: AnswerBuilder;
-  readonly #signal: AbortSignal;
-  readonly #stop = new AbortController();
-  readonly #watchdog: Watchdog;
   #sessionId: string | undefined;
   #received = 0;
   #hasText = false;
-  #final: Final | undefined;
+  #final: AnswerEnd | undefined;
 
-  constructor(
-    options: SandboxPromptOptions<Box>,
-    id: string,
-    request: LlmRequest,
-    onPart: (part: LlmPart) => void,
-    signal: AbortSignal,
-  ) {
-    this.#options = options;
-    this.#id = id;
-    this.#request = request;
-    this.#builder = new AnswerBuilder(id, onPart);
-    this.#signal = signal;
-    this.#sessionId = request.sessionToken;
-    this.#watchdog = new Watchdog(options.clock ?? systemClock, (limitMs) =>
-      this.#stop.abort(new LlmError('timeout', id, `the box of provider ${id} was silent for ${limitMs} ms`)),
-    );
+  constructor(given: Prompting<Box>, onPart: (part: LlmPart) => void) {
+    this.#given = given;
+    this.#builder = new AnswerBuilder(given.id, onPart);
+    this.#sessionId = given.request.sessionToken;
   }
 
-  async run(): Promise<LlmAnswer> {
-    const onAbort = () => this.#stop.abort(cancelledCall(this.#id, this.#signal));
-    if (this.#signal.aborted) onAbort();
-    this.#signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      this.#watchdog.expect(this.#options.startTimeoutMs ?? 120_000);
-      const broken = await this.#connect();
-      if (!this.#final) await this.#reconnect(broken);
-      if (this.#signal.aborted) throw cancelledCall(this.#id, this.#signal);
-      return this.#answer();
-    } finally {
-      this.#watchdog.stop();
-      this.#signal.removeEventListener('abort', onAbort);
-    }
+  async read(): Promise<void> {
+    const broken = await this.#connect();
+    if (this.#final) return;
+    if (this.#sessionId === undefined) throw this.#brokenOff(broken, 'it has no session to reconnect to');
+    const again = await this.#connect(this.#received);
+    if (!this.#final) throw this.#brokenOff(again ?? broken, 'also after one reconnect');
   }
 
   /** Reads one stream of the box. Resolves with what broke it off; a stream that just ends is no failure by itself. */
   async #connect(resumeAfter?: number): Promise<unknown> {
-    const { signal } = this.#stop;
+    const { options, request, watchdog, signal } = this.#given;
     let box: Box | undefined;
     try {
       signal.throwIfAborted();
-      const wanted = { sessionId: this.#sessionId, request: this.#request, signal };
-      const found = await unlessAborted(this.#options.getBox(wanted), signal);
+      const sessionId = this.#sessionId;
+      const found = await unlessAborted(options.getBox({ sessionId, request, signal }), signal);
       box = found;
-      const context = {
-        ...promptOf(this.#request),
-        sessionId: this.#sessionId,
-        ...defined({ resumeAfter }),
-        signal,
-      };
-      const stream = this.#options.streamPrompt(found, lastUserText(this.#request), context);
+      const context = { ...promptOf(request), sessionId, ...defined({ resumeAfter }), signal };
+      const stream = options.streamPrompt(found, turnOf(request).input, context);
       for await (const event of untilAborted(stream, signal)) {
-        if (this.#received === 0) this.#watchdog.expect(this.#options.idleTimeoutMs ?? 300_000);
-        else this.#watchdog.seen();
+        if (this.#received === 0) watchdog.expect(options.idleTimeoutMs ?? 300_000);
+        else watchdog.seen();
         this.#received++;
         this.#take(event);
         if (this.#final) break;
@@ -158,14 +137,8 @@ class PromptCall<Box> {
     }
   }
 
-  async #reconnect(cause: unknown): Promise<void> {
-    if (this.#sessionId === undefined) throw this.#brokenOff(cause, 'it has no session to reconnect to');
-    const again = await this.#connect(this.#received);
-    if (!this.#final) throw this.#brokenOff(again ?? cause, 'also after one reconnect');
-  }
-
   #take(event: unknown): void {
-    const own = this.#options.mapEvent?.(event);
+    const own = this.#given.options.mapEvent?.(event);
     const mapped = own === undefined ? sandboxEventOf(event) : own;
     if (!mapped) return;
     try {
@@ -178,10 +151,9 @@ class PromptCall<Box> {
   #emit(event: SandboxEvent): void {
     switch (event.type) {
       case 'text':
-        this.#hasText ||= event.delta !== '';
-        return this.#builder.text(event.delta);
       case 'reasoning':
-        return this.#builder.reasoning(event.delta);
+        this.#hasText ||= event.type === 'text' && event.delta !== '';
+        return this.#builder.add(event.type, event.delta);
       case 'tool_call':
         return this.#builder.relay({ type: 'tool_relayed_call', id: event.id, name: event.name, args: event.args });
       case 'tool_result': {
@@ -189,29 +161,34 @@ class PromptCall<Box> {
         return this.#builder.relay({ type: 'tool_relayed_result', id, output, isError });
       }
       case 'final': {
-        if (!this.#hasText && event.text !== undefined) this.#builder.text(event.text);
+        if (!this.#hasText && event.text !== undefined) this.#builder.add('text', event.text);
         this.#final = { finishReason: event.finishReason ?? 'stop', usage: event.usage };
         return;
       }
       case 'error':
-        throw new LlmError('overloaded', this.#id, `the box of provider ${this.#id} failed: ${event.message}`);
+        throw this.#error('overloaded', `failed: ${event.message}`);
       default:
         assertNever(event);
     }
   }
 
-  #answer(): LlmAnswer {
+  answer(): LlmAnswer {
     const answer = this.#builder.finish(this.#final ?? { finishReason: 'error' });
     return { ...answer, ...defined({ sessionToken: this.#sessionId }) };
   }
 
   async #sessionOf(box: Box): Promise<string | undefined> {
-    return await unlessAborted(this.#options.getSessionId(box), this.#stop.signal);
+    const { options, signal } = this.#given;
+    return await unlessAborted(options.getSessionId(box), signal);
   }
 
   #brokenOff(cause: unknown, detail: string): LlmError {
-    const text = `the box of provider ${this.#id} ended its stream without a final event; ${detail}`;
-    return new LlmError('transport', this.#id, text, { cause });
+    return this.#error('transport', `ended its stream without a final event; ${detail}`, cause);
+  }
+
+  #error(kind: LlmErrorKind, what: string, cause?: unknown): LlmError {
+    const { id } = this.#given;
+    return new LlmError(kind, id, `the box of provider ${id} ${what}`, { cause });
   }
 }
 
@@ -225,9 +202,4 @@ class ReaderError extends Error {
 function promptOf({ messages }: LlmRequest) {
   const system = messages.map((message) => (message.role === 'system' ? message.content : '')).filter((text) => text);
   return { system: system.join('\n\n'), messages: messages.filter(({ role }) => role !== 'system') };
-}
-
-function lastUserText({ messages }: LlmRequest): string {
-  const last = messages.findLast(({ role }) => role === 'user');
-  return last?.role === 'user' ? last.content : '';
 }

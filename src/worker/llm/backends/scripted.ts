@@ -91,8 +91,8 @@ async function play(
 }
 
 function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBuilder): Generator<() => void> {
-  for (const word of words(answer.reasoning ?? '')) yield () => builder.reasoning(word);
-  for (const word of words(answer.text ?? '')) yield () => builder.text(word);
+  for (const word of words(answer.reasoning ?? '')) yield () => builder.add('reasoning', word);
+  for (const word of words(answer.text ?? '')) yield () => builder.add('text', word);
   // Ids differ from step to step, as those of good providers do.
   const step = request.messages.filter((message) => message.role === 'assistant').length + 1;
   for (const [index, call] of (answer.toolCalls ?? []).entries()) {

@@ -14,7 +14,7 @@ import { errorFromClient, requestIdOf } from './errors.ts';
 import { readAnswer, type AnswerFold, type WireObject } from './read.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import { rateLimitOf, createTransport, fetchThrough, type StreamResponse } from './transport.ts';
-import { Watchdog } from '../watchdog.ts';
+import { watched } from '../watchdog.ts';
 
 export interface OpenAiOptions {
   /** Name of the provider in attempts, errors and reasoning. */
@@ -125,41 +125,34 @@ async function generate<Chunk extends WireObject>(
   const { clock, options, wire } = connection;
   const { id, startTimeoutMs, idleTimeoutMs } = options;
   if (signal.aborted) throw cancelledCall(id, signal);
-  const stop = new AbortController();
-  const onAbort = () => stop.abort(cancelledCall(id, signal));
-  signal.addEventListener('abort', onAbort, { once: true });
-  const watchdog = new Watchdog(clock, (limitMs) =>
-    stop.abort(new LlmError('timeout', id, `provider ${id} was silent for ${limitMs} ms`)),
-  );
-  const fold = wire.fold(onPart);
-  let key: string | undefined;
-  let rateLimit: RateLimitReport | undefined;
-  let providerRequestId: string | undefined;
-  try {
-    watchdog.expect(startTimeoutMs);
-    key = await resolveKey(options, stop.signal);
-    remember(key, connection.keys);
-    const response = await post(connection, request, key, stop.signal);
-    rateLimit = rateLimitOf(response.headers);
-    providerRequestId = requestIdOf(response.headers);
-    await readAnswer({ response, fold, watchdog, id, idleTimeoutMs });
-    if (signal.aborted) throw cancelledCall(id, signal);
-    return { ...fold.answer(), ...defined({ rateLimit, providerRequestId }) };
-  } catch (thrown) {
-    // The abort's own reason explains more than what the transport made of it: cancelled, or silence.
-    const error: unknown = stop.signal.aborted ? stop.signal.reason : thrown;
-    if (error instanceof LlmError) {
-      error.usage ??= fold.usage;
-      error.rateLimit ??= rateLimit;
-      error.providerRequestId ??= providerRequestId;
-      // Servers quote the key that they refuse.
-      error.message = new Redactor([key]).text(error.message);
+  return await watched({ id, who: `provider ${id}`, clock }, signal, async (watchdog, stop) => {
+    const fold = wire.fold(onPart);
+    let key: string | undefined;
+    let rateLimit: RateLimitReport | undefined;
+    let providerRequestId: string | undefined;
+    try {
+      watchdog.expect(startTimeoutMs);
+      key = await resolveKey(options, stop);
+      remember(key, connection.keys);
+      const response = await post(connection, request, key, stop);
+      rateLimit = rateLimitOf(response.headers);
+      providerRequestId = requestIdOf(response.headers);
+      await readAnswer({ response, fold, watchdog, id, idleTimeoutMs });
+      if (signal.aborted) throw cancelledCall(id, signal);
+      return { ...fold.answer(), ...defined({ rateLimit, providerRequestId }) };
+    } catch (thrown) {
+      // The abort's own reason explains more than what the transport made of it: cancelled, or silence.
+      const error: unknown = stop.aborted ? stop.reason : thrown;
+      if (error instanceof LlmError) {
+        error.usage ??= fold.usage;
+        error.rateLimit ??= rateLimit;
+        error.providerRequestId ??= providerRequestId;
+        // Servers quote the key that they refuse.
+        error.message = new Redactor([key]).text(error.message);
+      }
+      throw error;
     }
-    throw error;
-  } finally {
-    watchdog.stop();
-    signal.removeEventListener('abort', onAbort);
-  }
+  });
 }
 
 function remember(key: string, keys: Set<string>): void {

@@ -52,7 +52,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
   readonly #reasoningProofs: unknown[] = [];
   #lastIndex = -1;
   #finish: string | undefined;
-  #usage: Usage | undefined;
+  usage: Usage | undefined;
   #id: string | undefined;
 
   constructor(provider: string, onPart: (part: LlmPart) => void) {
@@ -61,10 +61,6 @@ export class ChatFold implements AnswerFold<WireChunk> {
 
   get finished(): boolean {
     return this.#finish !== undefined;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#usage;
   }
 
   chunk(chunk: WireChunk): void {
@@ -81,7 +77,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
     if (!choice?.message) return;
     const { content, tool_calls, ...rest } = choice.message;
     this.#delta(rest);
-    if (typeof content === 'string') for (const piece of pieces(content)) this.#builder.text(piece);
+    if (typeof content === 'string') for (const piece of pieces(content)) this.#builder.add('text', piece);
     if (Array.isArray(tool_calls)) for (const [index, call] of tool_calls.entries()) this.#call({ ...call, index });
     this.#finish = text(choice.finish_reason) ?? 'stop';
   }
@@ -90,7 +86,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
   answer(): LlmAnswer {
     return this.#builder.finish({
       finishReason: finishReasonOf(this.#finish),
-      usage: this.#usage,
+      usage: this.usage,
       providerRequestId: this.#id,
       reasoningMeta: this.#reasoningProofs.length > 0 ? this.#reasoningProofs : undefined,
     });
@@ -98,17 +94,17 @@ export class ChatFold implements AnswerFold<WireChunk> {
 
   #head(chunk: WireChunk): void {
     if (this.#id === undefined && typeof chunk.id === 'string' && chunk.id !== '') this.#id = chunk.id;
-    if (chunk.usage) this.#usage = usageOf(chunk.usage) ?? this.#usage;
+    if (chunk.usage) this.usage = usageOf(chunk.usage) ?? this.usage;
   }
 
   #delta(delta: WireDelta): void {
     const reasoning = delta.reasoning_content ?? delta.reasoning;
-    if (typeof reasoning === 'string') this.#builder.reasoning(reasoning);
+    if (typeof reasoning === 'string') this.#builder.add('reasoning', reasoning);
     if (Array.isArray(delta.reasoning_details) && this.#reasoningProofs.length < maxProofs) {
       this.#reasoningProofs.push(...delta.reasoning_details);
     }
-    if (typeof delta.content === 'string') this.#builder.text(delta.content);
-    if (typeof delta.refusal === 'string') this.#builder.text(delta.refusal);
+    if (typeof delta.content === 'string') this.#builder.add('text', delta.content);
+    if (typeof delta.refusal === 'string') this.#builder.add('text', delta.refusal);
     if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (call) this.#call(call);
   }
 

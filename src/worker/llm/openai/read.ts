@@ -1,4 +1,4 @@
-import { maxLevels, depthOver } from '../../../shared/base/json.ts';
+import { maxLevels, depthOver, jsonOr } from '../../../shared/base/json.ts';
 import { LlmError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';
@@ -101,27 +101,15 @@ async function readWhole<Chunk extends WireObject>(reading: Reading<Chunk>) {
 
 /** Throws the error that the chunk has, or `transport` when it is not JSON. */
 function parseChunk(json: string, provider: string): WireObject {
-  const chunk = jsonObject(json);
-  // Without the cause: it quotes the text, which belongs to the user.
-  if (!chunk)
-    throw new LlmError(
-      'transport',
-      provider,
-      `provider ${provider} sent a chunk that is not a JSON object of at most ${maxLevels} levels`,
-    );
+  // The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it.
+  const chunk = depthOver(json, maxLevels) ? undefined : (jsonOr(json) as WireObject | undefined);
+  if (typeof chunk !== 'object' || chunk === null) {
+    // Without the cause: it quotes the text, which belongs to the user.
+    const text = `provider ${provider} sent a chunk that is not a JSON object of at most ${maxLevels} levels`;
+    throw new LlmError('transport', provider, text);
+  }
   if (chunk.error) throw errorFromBody(provider, chunk.error);
   return chunk;
-}
-
-/** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
-function jsonObject(json: string): WireObject | undefined {
-  try {
-    if (depthOver(json, maxLevels)) return undefined;
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function assertWithinLimits(verdict: SseVerdict, provider: string): void {

@@ -63,7 +63,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
   readonly #items = new Map<unknown, OpenItem>();
   #calls = 0;
   #finish: FinishReason | undefined;
-  #usage: Usage | undefined;
+  usage: Usage | undefined;
   #id: string | undefined;
 
   constructor(provider: string, onPart: (part: LlmPart) => void, keepsSession = false) {
@@ -81,10 +81,6 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     return this.finished;
   }
 
-  get usage(): Usage | undefined {
-    return this.#usage;
-  }
-
   chunk(event: ResponsesEvent): void {
     switch (event.type) {
       case 'response.created':
@@ -99,7 +95,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
       case 'response.refusal.delta':
         return this.#text(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
       case 'response.reasoning_summary_part.added':
-        if (typeof event.summary_index === 'number' && event.summary_index > 0) this.#builder.reasoning('\n\n');
+        if (typeof event.summary_index === 'number' && event.summary_index > 0) this.#builder.add('reasoning', '\n\n');
         return;
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
@@ -131,7 +127,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     );
     const answer = this.#builder.finish({
       finishReason: this.#finish ?? 'error',
-      usage: this.#usage,
+      usage: this.usage,
       providerRequestId: this.#id,
       reasoningMeta: isWorthKeeping ? marks : undefined,
     });
@@ -142,9 +138,8 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     this.#id ??= wireText(id);
     if (!usage) return;
     const { input_tokens: prompt, output_tokens: output, input_tokens_details: details } = usage;
-    this.#usage =
-      usageFrom({ prompt, output, cached: details?.cached_tokens, cacheWrite: details?.cache_write_tokens }) ??
-      this.#usage;
+    const { cached_tokens: cached, cache_write_tokens: cacheWrite } = details ?? {};
+    this.usage = usageFrom({ prompt, output, cached, cacheWrite }) ?? this.usage;
   }
 
   #end(response: WireResponse, status: string): void {
@@ -202,12 +197,12 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     if (open.mark.type !== 'message') return;
     open.mark = { ...open.mark, chars: open.mark.chars + delta.length };
     open.shown ||= delta !== '';
-    this.#builder.text(delta);
+    this.#builder.add('text', delta);
   }
 
   #reasoning(open: OpenItem, delta: string): void {
     open.shown ||= delta !== '';
-    this.#builder.reasoning(delta);
+    this.#builder.add('reasoning', delta);
   }
 
   /** Without a proof of its own the item is known to the server only if the server keeps it, which it is asked not to. */
@@ -215,7 +210,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     const encrypted = wireText(encrypted_content);
     const hasContent = Array.isArray(content) && content.length > 0;
     if (encrypted === undefined && !hasContent) return;
-    this.#builder.keep((encrypted?.length ?? 0) + (hasContent ? textIn(content).length : 0));
+    this.#builder.grow((encrypted?.length ?? 0) + (hasContent ? textIn(content).length : 0));
     open.mark = defined({
       type: 'reasoning',
       id: wireText(id),
