@@ -22,7 +22,7 @@ test('every file on the page about providers is one that the programs read', asy
   );
   const providersIn = (file: string) => {
     const config = parseConfig({ OPENAI_API_KEY: 'sk-test', MILLRACE_PROVIDERS: join(folder, file) });
-    return createProviders(config, { env: () => 'a key' });
+    return createProviders(config, () => 'a key');
   };
   const providers = providersIn('providers.yaml');
   expect(providersIn('providers-media.yaml').providerFor('studio/painter')).toBeDefined();

@@ -48,14 +48,8 @@ export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './lo
 export { runFanOut, type FanOutDeps, type FanOutResult } from './orchestration/fan-out.ts';
 export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './orchestration/fan-out-options.ts';
 export type { ChildOutcome, ChildStatus, FanOutResultChild } from './agents/define-judge.ts';
-export type { MergeGuard, MergeToCheck, MergeVerdict } from './agents/define-judge.ts';
-export {
-  defineJudge,
-  defineMerge,
-  type AnswerMerge,
-  type MergeContext,
-  type MergeJudge,
-} from './agents/define-judge.ts';
+export type { AnswerMerge, MergeContext, MergeGuard, MergeJudge, MergeToCheck } from './agents/define-judge.ts';
+export { defineJudge, defineMerge, type MergeVerdict } from './agents/define-judge.ts';
 export { childOf, type StreamingAgent } from './local/agent-handle.ts';
 export {
   evaluatorOptimizer,
@@ -89,12 +83,8 @@ export {
   type TaskView,
 } from './agents/adapter.ts';
 export type { TaskHost } from './orchestration/task/host.ts';
-export {
-  createInMemoryLedgerRows,
-  RunLedger,
-  type LedgerRows,
-  type RunLedgerOptions,
-} from './orchestration/task/ledger.ts';
+export { createInMemoryLedgerRows, RunLedger } from './orchestration/task/ledger.ts';
+export type { LedgerRows, RunLedgerOptions } from './orchestration/task/ledger.ts';
 export {
   defineAgentManifest,
   type AgentManifest,
@@ -129,13 +119,8 @@ export type { LocalThreads, RunnerDefaults, RunnerDefaultsOptions } from './loca
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
 export type { CompactionAnswer, CompactionSkip, CompactionView, PostCompactionHook } from './turn/compaction/policy.ts';
-export {
-  createAgentNodeExecutor,
-  type NodeContext,
-  type NodeExecutor,
-  type NodeExecutorDeps,
-  type NodeOutcome,
-} from './local/node-executor.ts';
+export { createAgentNodeExecutor } from './local/node-executor.ts';
+export type { NodeContext, NodeExecutor, NodeExecutorDeps, NodeOutcome } from './local/node-executor.ts';
 export type {
   LlmAnswer,
   LlmPart,

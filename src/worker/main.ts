@@ -53,7 +53,7 @@ async function listAgents(config: Config, folder: string, json: boolean): Promis
 /** Preferred models that no provider serves. Where the providers are not set up they cannot be looked up. */
 function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>): readonly string[] {
   try {
-    const providers = createProviders(config, { env: (name) => process.env[name] });
+    const providers = createProviders(config, (name) => process.env[name]);
     return [...agents.values()].flatMap((agent) => preferredModels(agent, providers).problems);
   } catch (error) {
     process.stderr.write(`the models were not looked up: ${messageOf(error)}\n`);

@@ -30,7 +30,7 @@ export interface Boundary {
  * with the providers, or with the secrets of tools, and `middleware_order_violation`.
  */
 export function createBoundary({ config, env, provider, middleware = [], resolveModel }: BoundaryOptions): Boundary {
-  const configured = provider ? singleProvider(provider) : createProviders(config, { env: (name) => env[name] });
+  const configured = provider ? singleProvider(provider) : createProviders(config, (name) => env[name]);
   const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env });
   const redactor = new Redactor([
     ...configured.secrets,

@@ -1,4 +1,4 @@
-import { isRecord } from '../../shared/base/json.ts';
+import { canonicalJson, deeperThan, isRecord, maxLevels } from '../../shared/base/json.ts';
 import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/contract/agent/policy.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
@@ -81,8 +81,7 @@ export function createPolicy(
 }
 
 function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+  return Number(a > b) - Number(a < b);
 }
 
 /** What cannot be taken back goes nowhere on the word of a rule alone. What asks a person already, or denies, stays. */
@@ -128,13 +127,13 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
 
 function matches({ subjects, action, condition }: PolicyRule, question: PolicyQuestion): boolean {
   if (!subjects.includes(question.subject)) return false;
-  const { eventType, subagentName, hasKeys, metadataEquals, contextEquals } = condition;
+  const { eventType, subagentName, hasKeys, metadataEquals = {}, contextEquals } = condition;
   if (eventType !== undefined && eventType !== question.eventType) return false;
   if (subagentName !== undefined && subagentName !== question.subagentName) return false;
   if (!namesExactly(condition, question) && (action === 'allow' || !namesLoosely(condition, question))) return false;
   if (hasKeys && !hasKeys.every((key) => ownField(fieldsOf(question.args), key) !== undefined)) return false;
-  const wanted = Object.entries(metadataEquals ?? {});
-  if (!wanted.every(([key, value]) => ownField(question.metadata, key) === value)) return false;
+  const isIn = ([key, value]: [string, string]) => ownField(question.metadata, key) === value;
+  if (!Object.entries(metadataEquals).every(isIn)) return false;
   return contextEquals === undefined || contextHolds(contextEquals, question);
 }
 
@@ -178,32 +177,18 @@ function contextHolds(
   { args, context }: PolicyQuestion,
 ): boolean {
   return Object.entries(wanted).every(([key, value]) =>
-    isEqual(ownField(isOfContext(key, context) ? context : fieldsOf(args), key), value),
+    isEqual(ownField(contextNames.has(key) || Object.hasOwn(context, key) ? context : fieldsOf(args), key), value),
   );
-}
-
-function isOfContext(key: string, context: PolicyQuestion['context']): boolean {
-  return contextNames.has(key) || Object.hasOwn(context, key);
 }
 
 function ownField(fields: Readonly<Record<string, unknown>>, key: string): unknown {
   return Object.hasOwn(fields, key) ? fields[key] : undefined;
 }
 
-const maxDepth = 64;
-
 /** Deeper than 64 levels nothing is equal. */
-function isEqual(a: unknown, b: unknown, depth = 0): boolean {
-  if (a === undefined || b === undefined || depth > maxDepth) return false;
-  if (a === b) return true;
-  if (Array.isArray(a) || Array.isArray(b)) {
-    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
-    return a.every((item, index) => isEqual(item, b[index], depth + 1));
-  }
-  if (!isRecord(a) || !isRecord(b)) return false;
-  const names = Object.keys(a);
-  if (names.length !== Object.keys(b).length) return false;
-  return names.every((name) => Object.hasOwn(b, name) && isEqual(a[name], b[name], depth + 1));
+function isEqual(a: unknown, b: unknown): boolean {
+  if (a === undefined || b === undefined || deeperThan(a, maxLevels) || deeperThan(b, maxLevels)) return false;
+  return canonicalJson(a) === canonicalJson(b);
 }
 
 /**

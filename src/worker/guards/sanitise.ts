@@ -1,4 +1,5 @@
 import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import { clip } from '../../shared/base/text.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { fold, type Folded, hiddenFindings, withoutHidden } from './folded-text.ts';
 import { injectionPatterns } from './injection-patterns.ts';
@@ -76,7 +77,7 @@ interface Finding {
 }
 
 function scan(text: string): Finding[] {
-  const seen = headOf(text);
+  const seen = clip(text, maxScannedChars);
   const found = findIn(seen);
   return seen.length < text.length ? [...found, { name: 'scan_cut' }] : found;
 }
@@ -95,13 +96,6 @@ function findIn(text: string): Finding[] {
 
 function orderAt(name: string, range: Range): Finding {
   return { name, range: { ...range, token: redactionToken } };
-}
-
-/** Cut between characters. */
-function headOf(text: string): string {
-  if (text.length <= maxScannedChars) return text;
-  const isPair = /[\uD800-\uDBFF]/.test(text.charAt(maxScannedChars - 1));
-  return text.slice(0, isPair ? maxScannedChars - 1 : maxScannedChars);
 }
 
 function namesOf(found: readonly Finding[]): string[] {
@@ -155,7 +149,7 @@ function wrapped(text: string, origin: Origin): Sanitised {
   const inner =
     text.startsWith(`${begin}\n`) && text.endsWith(`\n${end}`) && text.length > begin.length + end.length + 1;
   const content = inner ? text.slice(begin.length + 1, -(end.length + 1)) : text;
-  const seen = headOf(content);
+  const seen = clip(content, maxScannedChars);
   const { text: clean, found } = cleaned(seen.replaceAll(origin.nonce, markerToken));
   const missing = content.length - seen.length;
   if (missing > 0) found.push({ name: 'scan_cut' });

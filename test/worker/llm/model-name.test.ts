@@ -37,7 +37,7 @@ function providersWith(ids: readonly string[], settings: Record<string, string> 
       ...(ids.length > 0 && { MILLRACE_PROVIDERS: path }),
       ...settings,
     }),
-    { env: () => undefined },
+    () => undefined,
   );
 }
 

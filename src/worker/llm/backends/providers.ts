@@ -18,6 +18,8 @@ const defaultId = 'openai';
 /** Servers without keys take any. */
 const noKey = 'none';
 
+/** Reads an environment variable that a providers file names. */
+type Variables = (name: string) => string | undefined;
 type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatcher'>;
 
 export interface Providers {
@@ -29,11 +31,6 @@ export interface Providers {
   readonly secrets: readonly string[];
   readonly models?: readonly string[];
   readonly prices?: readonly PriceEntry[];
-}
-
-export interface ProvidersDeps {
-  /** Reads an environment variable that a providers file names. */
-  readonly env: (name: string) => string | undefined;
 }
 
 /**
@@ -71,7 +68,7 @@ function asked(resolve: ModelResolver, model: string, provider: string | undefin
  * Sets up what the configuration names: a script, or the default provider and those of the providers file. With nothing
  * named the built-in script answers, except in production. Throws `invalid_config` listing every problem.
  */
-export function createProviders(config: Config, { env }: ProvidersDeps): Providers {
+export function createProviders(config: Config, env: Variables): Providers {
   if (config.MILLRACE_SCRIPT) return onlyScript(config.MILLRACE_SCRIPT, false);
   const rule = { allowedHosts: config.LLM_ALLOWED_HOSTS, production: config.NODE_ENV === 'production' };
   const entries = config.MILLRACE_PROVIDERS ? readProvidersFile(config.MILLRACE_PROVIDERS, rule, env) : [];
@@ -129,7 +126,7 @@ function defaultProvider(config: Config, shared: Shared, rule: EgressRule): LlmP
   return createOpenAiChatProvider({ ...shared, id: defaultId, baseUrl, apiKey, capabilities });
 }
 
-function fromEntry(entry: ProviderEntry, shared: Shared, env: ProvidersDeps['env']): LlmProvider {
+function fromEntry(entry: ProviderEntry, shared: Shared, env: Variables): LlmProvider {
   const { key, keyEnv, models, media, streaming, metadata, limits: _, ...options } = entry;
   const openAi = {
     ...shared,
@@ -186,7 +183,6 @@ export function modelFamilyOf(name: string): NamedModel {
   const family = slash > 0 ? prefixes[trimmed.slice(0, slash)] : undefined;
   if (family !== undefined && slash < trimmed.length - 1)
     return { family, model: trimmed.slice(slash + 1), prefixed: true };
-  if (trimmed.startsWith('gpt')) return { family: 'openai', model: trimmed, prefixed: false };
-  if (trimmed.startsWith('claude')) return { family: 'anthropic', model: trimmed, prefixed: false };
-  return { family: 'generic', model: trimmed, prefixed: false };
+  const usual = trimmed.startsWith('gpt') ? 'openai' : trimmed.startsWith('claude') ? 'anthropic' : 'generic';
+  return { family: usual, model: trimmed, prefixed: false };
 }

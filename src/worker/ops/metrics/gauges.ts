@@ -16,60 +16,43 @@ const breakerValue = { closed: 0, half_open: 1, open: 2 };
 
 /** Registers the gauges. Each reads its value when the worker is scraped. */
 export function registerGauges(registry: Registry, sources: GaugeSources, labels: Labels): void {
-  const registers = [registry];
-  const active: Gauge = new Gauge({
-    name: 'millrace_runs_active',
-    help: 'Runs in progress in this worker.',
-    registers,
-    collect: () => active.set(sources.active()),
+  const gauge = <T extends string = never>(
+    name: string,
+    help: string,
+    labelNames: T[],
+    read: (gauge: Gauge<T>) => Promise<void> | void,
+  ) => {
+    const registers = [registry];
+    const made: Gauge<T> = new Gauge<T>({ name, help, labelNames, registers, collect: () => read(made) });
+  };
+  gauge('millrace_runs_active', 'Runs in progress in this worker.', [], (active) => active.set(sources.active()));
+  gauge('millrace_worker_concurrency', 'Runs this worker takes at once from a queue.', ['queue'], (concurrency) => {
+    for (const queue of sources.queues) concurrency.set({ queue }, sources.concurrency);
   });
-  const concurrency = new Gauge({
-    name: 'millrace_worker_concurrency',
-    help: 'Runs this worker takes at once from a queue.',
-    labelNames: ['queue'],
-    registers,
+  gauge('millrace_redis_up', '1 when Redis answered this scrape in time.', [], async (redisUp) =>
+    redisUp.set((await sources.redisUp()) ? 1 : 0),
+  );
+  const breakerHelp = 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.';
+  gauge('millrace_breaker_state', breakerHelp, ['provider', 'model'], (breaker) => {
+    breaker.reset();
+    for (const [target, state] of sources.breakers()) {
+      if (toolBreakerLabel(target) !== undefined) continue;
+      const slash = target.indexOf('/');
+      const model = labels.model(target.slice(slash + 1));
+      breaker.set({ provider: target.slice(0, slash), model }, breakerValue[state]);
+    }
   });
-  for (const queue of sources.queues) concurrency.set({ queue }, sources.concurrency);
-  const redisUp: Gauge = new Gauge({
-    name: 'millrace_redis_up',
-    help: '1 when Redis answered this scrape in time.',
-    registers,
-    collect: async () => redisUp.set((await sources.redisUp()) ? 1 : 0),
-  });
-  registerBreakers(registers, sources, labels);
-}
-
-function registerBreakers(registers: Registry[], sources: GaugeSources, labels: Labels): void {
-  const breaker: Gauge<'provider' | 'model'> = new Gauge({
-    name: 'millrace_breaker_state',
-    help: 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.',
-    labelNames: ['provider', 'model'],
-    registers,
-    collect: () => {
-      breaker.reset();
-      for (const [target, state] of sources.breakers()) {
-        if (toolBreakerLabel(target) !== undefined) continue;
-        const slash = target.indexOf('/');
-        const model = labels.model(target.slice(slash + 1));
-        breaker.set({ provider: target.slice(0, slash), model }, breakerValue[state]);
-      }
-    },
-  });
-  const toolBreaker: Gauge<'tool'> = new Gauge({
-    name: 'millrace_tool_breaker_state',
-    help: 'Circuit breakers of a tool, or of the tools of a server, that failed lately, the worst of all tenants and agents: 0 closed, 1 half open, 2 open.',
-    labelNames: ['tool'],
-    registers,
-    collect: () => {
-      toolBreaker.reset();
-      const worst = new Map<string, number>();
-      for (const [target, state] of sources.breakers()) {
-        const label = toolBreakerLabel(target);
-        if (label === undefined) continue;
-        const tool = labels.tool({ toolName: label });
-        worst.set(tool, Math.max(worst.get(tool) ?? 0, breakerValue[state]));
-      }
-      for (const [tool, value] of worst) toolBreaker.set({ tool }, value);
-    },
+  const toolHelp =
+    'Circuit breakers of a tool, or of the tools of a server, that failed lately, the worst of all tenants and agents: 0 closed, 1 half open, 2 open.';
+  gauge('millrace_tool_breaker_state', toolHelp, ['tool'], (breaker) => {
+    breaker.reset();
+    const worst = new Map<string, number>();
+    for (const [target, state] of sources.breakers()) {
+      const label = toolBreakerLabel(target);
+      if (label === undefined) continue;
+      const tool = labels.tool({ toolName: label });
+      worst.set(tool, Math.max(worst.get(tool) ?? 0, breakerValue[state]));
+    }
+    for (const [tool, value] of worst) breaker.set({ tool }, value);
   });
 }

@@ -16,9 +16,10 @@ const never = new AbortController().signal;
 
 function providersOf(text: string, env: Record<string, string> = {}, settings: Record<string, string> = {}) {
   const MILLRACE_PROVIDERS = scratchFile('providers.yaml', text);
-  return createProviders(parseConfig({ REDIS_URL: 'redis://127.0.0.1:1', MILLRACE_PROVIDERS, ...settings }), {
-    env: (name) => env[name],
-  });
+  return createProviders(
+    parseConfig({ REDIS_URL: 'redis://127.0.0.1:1', MILLRACE_PROVIDERS, ...settings }),
+    (name) => env[name],
+  );
 }
 function providerIn(text: string, env: Record<string, string> = {}): LlmProvider {
   const found = providersOf(text, env).providerFor('p/m')?.provider;
@@ -165,6 +166,6 @@ describe('problems', () => {
 
   test('the default provider follows the same rule', () => {
     const config = parseConfig({ REDIS_URL: 'redis://127.0.0.1:1', OPENAI_BASE_URL: 'http://169.254.169.254/v1' });
-    expect(() => createProviders(config, { env: () => undefined })).toThrow(/OPENAI_BASE_URL: 169\.254\.169\.254 is/);
+    expect(() => createProviders(config, () => undefined)).toThrow(/OPENAI_BASE_URL: 169\.254\.169\.254 is/);
   });
 });

@@ -7,7 +7,7 @@ import { scratchFile } from '../scratch-file.ts';
 
 const redis = { REDIS_URL: 'redis://127.0.0.1:1' };
 const providersOf = (settings: Record<string, string>, env: Record<string, string> = {}) =>
-  createProviders(parseConfig({ ...redis, ...settings }), { env: (name) => env[name] });
+  createProviders(parseConfig({ ...redis, ...settings }), (name) => env[name]);
 const request: LlmRequest = {
   model: 'm',
   requestId: 'r',
