@@ -20,15 +20,14 @@ export interface ModelsOptions {
   readonly agents?: Iterable<LoadedAgent>;
 }
 
+type MediaModel = Pick<MediaMaking, 'provider' | 'model' | 'offer'>;
+
 /** The models of an agent, as a run asks for them. */
 export interface AgentModels {
   /** A chain for one run of this agent; undefined when no provider serves the model. */
   readonly chainFor: (agent: LoadedAgent, model: string, past: ChainPast, log: Log) => FallbackChain | undefined;
   /** Who makes media with this model of the agent; undefined for chat models. */
-  readonly mediaFor: (
-    agent: LoadedAgent,
-    model: string,
-  ) => Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
+  readonly mediaFor: (agent: LoadedAgent, model: string) => MediaModel | undefined;
   /** What this agent and its tools wish for, looked up. */
   readonly preferencesFor: (agent: LoadedAgent) => ModelPreferences;
   /** The models that compact an agent's context; undefined for agents without compaction. */
@@ -83,12 +82,8 @@ export function modelsOf(
           typeof entry === 'string' ? { model: entry, provider: undefined } : entry,
         ),
       ];
-      const candidates = [];
-      for (const entry of wanted) {
-        const found = resolve(entry.model, entry.provider);
-        if (!found) return undefined;
-        candidates.push(found);
-      }
+      const candidates = wanted.map((entry) => resolve(entry.model, entry.provider));
+      if (!candidates.every((found) => found !== undefined)) return undefined;
       const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
       const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
       const deps = { clock, price, log, cooldownMs, policy, resolve, onAuthError };

@@ -49,6 +49,7 @@ export function defineMerge(merge: AnswerMerge): Readonly<AnswerMerge> {
 }
 
 /** Was a value made by the function that gives this brand, also by another copy of this package? */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what a brand stands for is known where it is made
 export function madeWith<T>(brand: symbol) {
   return (value: unknown): value is T => typeof value === 'object' && value !== null && brand in value;
 }

@@ -3,7 +3,7 @@ import { defined } from '../../shared/base/collections.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
 import type { Usage } from '../../shared/contract/money.ts';
-import { LlmError } from './errors.ts';
+import { LlmError, providerError } from './errors.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
 
 /** Characters of text, reasoning and arguments that one answer may have. */
@@ -78,7 +78,7 @@ export class AnswerBuilder {
     const { finishReason, usage, providerRequestId } = end;
     const calls = [...this.#calls.values()];
     const fault = (kind: 'content_filter' | 'overloaded', what: string, retryable?: false) =>
-      new LlmError(kind, this.#provider, `provider ${this.#provider} ${what}`, { usage, retryable });
+      providerError(kind, this.#provider, what, { usage, retryable });
     if (finishReason === 'content_filter') throw fault('content_filter', 'refused the content');
     if (finishReason === 'error') throw fault('overloaded', 'ended its answer with an error');
     if (finishReason === 'tool_use' && calls.length === 0)

@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { cancelledCall, LlmError, type Backoff, type LlmErrorKind } from './errors.ts';
+import { cancelledCall, LlmError, type Backoff, type LlmErrorKind, providerError } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
 import { withoutReasoning, type Message, type Sensitivity, type ToolMessage } from '../../shared/contract/message.ts';
 import { isRecord, jsonText } from '../../shared/base/json.ts';
@@ -126,7 +126,7 @@ const fallbackReasons: Readonly<Partial<Record<LlmErrorKind, Fallback['reason']>
 export function asLlmError(thrown: unknown, provider: string, signal: AbortSignal): LlmError {
   const error = thrown instanceof LlmError ? thrown : undefined;
   if (signal.aborted && error?.kind !== 'cancelled') return cancelledCall(provider, signal, error?.usage);
-  return error ?? new LlmError('unknown', provider, `provider ${provider} failed in an unknown way`, { cause: thrown });
+  return error ?? providerError('unknown', provider, 'failed in an unknown way', { cause: thrown });
 }
 
 type Labelled = ToolMessage | Extract<Message, { role: 'user' }>;

@@ -65,6 +65,11 @@ export class LlmError extends Error {
   }
 }
 
+/** `what` goes on from the provider's name. */
+export function providerError(kind: LlmErrorKind, provider: string, what: string, options?: LlmErrorOptions): LlmError {
+  return new LlmError(kind, provider, `provider ${provider} ${what}`, options);
+}
+
 /** The error of every call whose signal was aborted, whatever else went wrong. */
 export function cancelledCall(provider: string, signal: AbortSignal, usage?: Usage): LlmError {
   return new LlmError('cancelled', provider, 'the model call was cancelled', { cause: signal.reason, usage });

@@ -67,19 +67,15 @@ function parseExpression(source: string): TemplatePart {
   const path: Literal[] = [tokens.name('a path like inputs.topic')];
   for (;;) {
     if (tokens.skip('.')) path.push(tokens.name('a name after the point'));
-    else if (tokens.skip('[')) path.push(indexOf(tokens));
-    else break;
+    else if (tokens.skip('[')) {
+      path.push(tokens.literal());
+      tokens.sign(']');
+    } else break;
   }
   const filters: Filter[] = [];
   while (tokens.skip('|')) filters.push({ name: tokens.name('the name of a filter'), args: argumentsOf(tokens) });
   tokens.end();
   return { kind: 'value', source, path, filters };
-}
-
-function indexOf(tokens: Tokens): Literal {
-  const index = tokens.literal();
-  tokens.sign(']');
-  return index;
 }
 
 function argumentsOf(tokens: Tokens): Literal[] {

@@ -68,8 +68,9 @@ async function applied({ name, args }: Filter, value: unknown, part: ValuePart, 
     if (value === undefined) return undefined;
     if (typeof value !== 'string') throw new RunError('validation', `${part.source}: read_file needs a path`);
     const text = readFile(value);
-    if (!text) throw unavailable(part);
-    return await text;
+    if (text) return await text;
+    const details = { toolErrorKind: 'capability_blocked', reason: 'tool_unavailable' };
+    throw new RunError('internal', `${part.source}: this host has no files to read`, { details });
   }
   const filter = Object.hasOwn(filters, name) ? filters[name] : undefined;
   if (!filter) throw new RunError('validation', `${part.source}: there is no filter ${name}`);
@@ -91,10 +92,4 @@ function listOf(value: unknown, part: ValuePart): readonly unknown[] {
 
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : (jsonText(value) ?? '');
-}
-
-function unavailable({ source }: ValuePart): RunError {
-  return new RunError('internal', `${source}: this host has no files to read`, {
-    details: { toolErrorKind: 'capability_blocked', reason: 'tool_unavailable' },
-  });
 }

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { createInMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
 import { createAgent, defineAgent, defineTool } from '../../../src/worker/index.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { z } from 'zod';
 import { hooks, identity, readAll, shownText, typesOf } from './support.ts';
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { afkResult } from '../../../src/shared/dialects/afk.ts';
 import { createAgent, defineAgent, projectEvents } from '../../../src/worker/index.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { all } from '../../support/http.ts';
 
 function agentThat(script: ModelScript) {

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { inPieces, pipe, textFrom } from '../../../src/worker/local/pipe.ts';
 

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { eventBodies, type EventBody } from '../../../src/shared/contract/event.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   evaluatorOptimizer,

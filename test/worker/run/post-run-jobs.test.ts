@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunRecord } from '../../../src/shared/contract/run.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -2,7 +2,8 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { OnBusy } from '../../../src/shared/contract/thread/thread.ts';
-import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../support/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -6,30 +6,19 @@ import { pieces, usageFrom, wireText as text, type Unread } from './wire-values.
 import type { LlmAnswer, LlmPart } from '../provider.ts';
 
 /** The fields of a chunk, or of a whole completion, that are read. All may be missing: servers differ. */
-export interface WireChunk {
-  readonly id?: unknown;
+export interface WireChunk extends Unread<'id' | 'error'> {
   readonly choices?: readonly WireChoice[] | null;
   readonly usage?: WireUsage | null;
-  readonly error?: unknown;
 }
-interface WireChoice {
-  readonly index?: number;
+interface WireChoice extends Unread<'finish_reason'> {
   readonly delta?: WireDelta | null;
   readonly message?: WireDelta | null;
-  readonly finish_reason?: string | null;
 }
-interface WireDelta {
-  readonly content?: string | null;
-  readonly refusal?: string | null;
-  readonly reasoning_content?: string | null;
-  readonly reasoning?: string | null;
-  readonly reasoning_details?: readonly unknown[] | null;
+interface WireDelta extends Unread<'content' | 'refusal' | 'reasoning_content' | 'reasoning' | 'reasoning_details'> {
   readonly tool_calls?: readonly WireCall[] | null;
 }
-interface WireCall {
-  readonly index?: number;
-  readonly id?: string | null;
-  readonly function?: { readonly name?: string | null; readonly arguments?: string | null } | null;
+interface WireCall extends Unread<'index' | 'id'> {
+  readonly function?: Unread<'name' | 'arguments'> | null;
 }
 interface WireUsage extends Unread<'prompt_tokens' | 'completion_tokens'> {
   readonly prompt_tokens_details?: Unread<'cached_tokens' | 'cache_write_tokens'> | null;

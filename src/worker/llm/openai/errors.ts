@@ -1,7 +1,7 @@
 import { APIError } from 'openai';
 import { z } from 'zod';
 import { cutText } from '../../../shared/base/redact.ts';
-import { causesOf, LlmError, type LlmErrorKind, retryAfterMs } from '../errors.ts';
+import { causesOf, LlmError, type LlmErrorKind, retryAfterMs, providerError } from '../errors.ts';
 import { refusedCode } from '../base-url.ts';
 import { rateLimitOf } from './transport.ts';
 import { clip } from '../../../shared/base/text.ts';
@@ -44,14 +44,12 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
   const { status, headers } = thrown instanceof APIError ? thrown : {};
   const refused = refusalIn(thrown);
   if (refused)
-    return new LlmError('transport', provider, `provider ${provider} is not asked: ${refused.message}`, {
+    return providerError('transport', provider, `is not asked: ${refused.message}`, {
       cause: refused,
       retryable: false,
     });
   if (!(thrown instanceof APIError) || status === undefined) {
-    return new LlmError('transport', provider, `provider ${provider} could not be reached${codeIn(thrown)}`, {
-      cause: thrown,
-    });
+    return providerError('transport', provider, `could not be reached${codeIn(thrown)}`, { cause: thrown });
   }
   const code =
     firstIn(decisiveCodes, thrown.code, thrown.type) ?? (typeof thrown.code === 'string' ? thrown.code : undefined);
@@ -68,7 +66,7 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
 
 /** The connection ended before the answer did. */
 export function brokenOff(provider: string, cause: Error): LlmError {
-  return new LlmError('transport', provider, `provider ${provider} broke off its answer${codeIn(cause)}`, { cause });
+  return providerError('transport', provider, `broke off its answer${codeIn(cause)}`, { cause });
 }
 
 /** Every field may be missing or of another type, which counts as missing. */

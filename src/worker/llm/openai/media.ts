@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { maxMediaBytes } from '../../../shared/contract/media.ts';
 import { Redactor } from '../../../shared/base/redact.ts';
-import { cancelledCall, LlmError } from '../errors.ts';
+import { cancelledCall, providerError } from '../errors.ts';
 import { createClient, resolveKey, type OpenAiOptions } from './call.ts';
 import { brokenOff, errorFromBody, errorFromClient } from './errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart } from '../provider.ts';
@@ -37,7 +37,7 @@ async function generateMedia(connection: Connection, call: MediaCall, signal: Ab
     case 'video':
       return { jobId: await submitVideo(connection, call, signal) };
     default:
-      throw unsupported(connection, `makes no ${call.modality} here`);
+      throw providerError('bad_request', connection.options.id, `makes no ${call.modality} here`);
   }
 }
 
@@ -59,7 +59,12 @@ async function makeImages(connection: Connection, call: MediaCall, signal: Abort
   const answer = await exchange(connection, 'post', '/images/generations', { body, call }, signal);
   const { data, output_format: format = 'png' } = parsed(connection, images, answer.bytes);
   return data.map(({ b64_json: text }) => {
-    if (text === undefined) throw unsupported(connection, 'answered with a link to an image in place of the image');
+    if (text === undefined)
+      throw providerError(
+        'bad_request',
+        connection.options.id,
+        'answered with a link to an image in place of the image',
+      );
     return { bytes: Buffer.from(text, 'base64'), mediaType: format === 'svg' ? 'image/svg+xml' : `image/${format}` };
   });
 }
@@ -72,7 +77,7 @@ const video = z.object({
 
 async function submitVideo(connection: Connection, call: MediaCall, signal: AbortSignal): Promise<string> {
   const { model, prompt, count, seconds, size } = call;
-  if (count > 1) throw unsupported(connection, 'makes one video at a time');
+  if (count > 1) throw providerError('bad_request', connection.options.id, 'makes one video at a time');
   const body = defined({ model, prompt, seconds: seconds === undefined ? undefined : String(seconds), size });
   const answer = await exchange(connection, 'post', '/videos', { body, call }, signal);
   return parsed(connection, video, answer.bytes).id;
@@ -120,7 +125,7 @@ async function exchange(
     return { bytes: await bytesOf(response, id), mediaType };
   } catch (thrown) {
     if (signal.aborted) throw cancelledCall(id, signal);
-    if (deadline.aborted) throw new LlmError('timeout', id, `provider ${id} did not answer within ${timeout} ms`);
+    if (deadline.aborted) throw providerError('timeout', id, `did not answer within ${timeout} ms`);
     const error = errorFromClient(id, thrown, clock.now());
     // Servers quote the key that they refuse.
     error.message = new Redactor(key === undefined ? [] : [key]).text(error.message);
@@ -131,7 +136,7 @@ async function exchange(
 async function bytesOf({ body }: StreamResponse, provider: string): Promise<Buffer> {
   const { bytes, broken } = await gathered(body, (size) => {
     if (size <= maxBodyBytes) return true;
-    throw new LlmError('bad_request', provider, `provider ${provider} sent more than ${maxBodyBytes} bytes`);
+    throw providerError('bad_request', provider, `sent more than ${maxBodyBytes} bytes`);
   });
   if (broken) throw brokenOff(provider, broken);
   return bytes;
@@ -141,11 +146,7 @@ function parsed<T>({ options: { id } }: Connection, schema: z.ZodType<T>, bytes:
   try {
     return schema.parse(JSON.parse(bytes.toString('utf8')));
   } catch (cause) {
-    const message = `provider ${id} answered with something that is not OpenAI's media interface`;
-    throw new LlmError('overloaded', id, message, { cause, retryable: false });
+    const what = "answered with something that is not OpenAI's media interface";
+    throw providerError('overloaded', id, what, { cause, retryable: false });
   }
-}
-
-function unsupported({ options: { id } }: Connection, what: string): LlmError {
-  return new LlmError('bad_request', id, `provider ${id} ${what}`);
 }

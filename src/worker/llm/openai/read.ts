@@ -1,5 +1,5 @@
 import { maxLevels, depthOver, jsonOr } from '../../../shared/base/json.ts';
-import { LlmError } from '../errors.ts';
+import { LlmError, providerError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';
 import { SseSplitter, type SseVerdict } from './sse.ts';
@@ -50,13 +50,13 @@ export async function readAnswer<Chunk extends WireObject>(reading: Reading<Chun
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/html')) {
     discardBody(response.body);
-    throw new LlmError('transport', id, `provider ${id} answered with a web page`);
+    throw providerError('transport', id, 'answered with a web page');
   }
   const broken = await (type.startsWith('application/json') ? readWhole(reading) : readStream(reading));
   // A connection that dies after the finish reason has taken nothing of the answer with it.
   if (fold.finished) return;
   if (broken) throw brokenOff(id, broken);
-  throw new LlmError('transport', id, `provider ${id} ended its answer without a finish reason`);
+  throw providerError('transport', id, 'ended its answer without a finish reason');
 }
 
 /** Resolves with what broke the stream off, or undefined. */
@@ -105,8 +105,8 @@ function parseChunk(json: string, provider: string): WireObject {
   const chunk = depthOver(json, maxLevels) ? undefined : (jsonOr(json) as WireObject | undefined);
   if (typeof chunk !== 'object' || chunk === null) {
     // Without the cause: it quotes the text, which belongs to the user.
-    const text = `provider ${provider} sent a chunk that is not a JSON object of at most ${maxLevels} levels`;
-    throw new LlmError('transport', provider, text);
+    const what = `sent a chunk that is not a JSON object of at most ${maxLevels} levels`;
+    throw providerError('transport', provider, what);
   }
   if (chunk.error) throw errorFromBody(provider, chunk.error);
   return chunk;

@@ -154,12 +154,6 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   return true;
 }
 
-/** Also of a compaction whose worker died before it came to that. */
-async function concludeIfDue(turn: Turn, policy: CompactionPolicy): Promise<void> {
-  const { compaction } = turn.growing.state;
-  if (compaction?.hooksDue) await concludeCompaction(turn, policy, compaction);
-}
-
 function thresholdFor(policy: CompactionPolicy, { model, provider }: ComingCall): number {
   return thresholdOf(policy.contextWindowOf(model, provider));
 }
@@ -176,11 +170,15 @@ function tokensOf(messages: readonly Message[]): number {
 const timeoutMs = 10_000;
 const maxPinnedChars = 32_000;
 
-/** Asks the hooks about the last compaction, emits it, and records the context that they pin. */
-async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compaction: Compaction): Promise<void> {
-  const { growing } = turn;
+/**
+ * Asks the hooks about the last compaction, emits it, and records the context that they pin; also where the worker of that compaction
+ * died before it came to that.
+ */
+async function concludeIfDue(turn: Turn, policy: CompactionPolicy): Promise<void> {
+  const { compaction, messages } = turn.growing.state;
+  if (!compaction?.hooksDue) return;
   const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;
-  const view = { stepNumber, source, beforeTokens, afterTokens, messages: growing.state.messages };
+  const view = { stepNumber, source, beforeTokens, afterTokens, messages };
   const asked = await Promise.all(
     policy.hooks.map(async (hook) => {
       const ended = await within(timeoutMs, () => hook(view), turn.deps.clock, turn.signal);

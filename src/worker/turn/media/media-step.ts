@@ -86,7 +86,7 @@ async function ask(
   call: MediaCall,
   port: MediaPort,
   permit: Granted,
-  { firstAttemptNumber: attemptNumber, onAttempt }: ChainCall,
+  listening: ChainCall,
 ): Promise<MediaStart> {
   const { deps, signal } = turn;
   const startedMs = deps.clock.monotonic();
@@ -94,6 +94,7 @@ async function ask(
   const priced = price !== undefined;
   const record = () => {
     const latencyMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
+    const { firstAttemptNumber: attemptNumber } = listening;
     return { attemptNumber, step, provider: provider.id, model, requestId: call.requestId, priced, latencyMs };
   };
   try {
@@ -101,13 +102,18 @@ async function ask(
     const started = await port.generateMedia(call, signal);
     const costMicrocents = price ?? 0;
     await permit.settle({ usage: zeroUsage, costMicrocents, priced, rateLimit: undefined });
-    onAttempt({ ...record(), outcome: 'succeeded', usage: zeroUsage, costMicrocents, finishReason: 'stop' });
+    listening.onAttempt({ ...record(), outcome: 'succeeded', usage: zeroUsage, costMicrocents, finishReason: 'stop' });
     return started;
   } catch (thrown) {
     const error = asLlmError(thrown, provider.id, signal);
     const { kind, message, status, rateLimit } = error;
     await permit.settle({ usage: undefined, costMicrocents: 0, priced, rateLimit, error });
-    onAttempt({ ...record(), outcome: 'failed', costMicrocents: 0, error: defined({ kind, message, status }) });
+    listening.onAttempt({
+      ...record(),
+      outcome: 'failed',
+      costMicrocents: 0,
+      error: defined({ kind, message, status }),
+    });
     throw thrown instanceof RunError ? thrown : error;
   }
 }

@@ -4,7 +4,8 @@ import type { AdvertisedTool, LlmPart, LlmProvider, LlmRequest } from '../../../
 import { argsFor, createBuiltinScript } from '../../../../src/worker/llm/backends/builtin-script.ts';
 import { createIterableBackend } from '../../../../src/worker/llm/backends/iterable.ts';
 import { loadModelScript } from '../../../../src/worker/llm/backends/script-file.ts';
-import { createScriptedProvider, scripted, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../../support/scripted.ts';
 import { scratchFile } from '../scratch-file.ts';
 
 const ask = (content: string): Message => ({ role: 'user', content });

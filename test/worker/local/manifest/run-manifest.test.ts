@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../../../src/shared/contract/event.ts';
 import { createAgentWith } from '../../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted } from '../../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
+import { scripted } from '../../../support/scripted.ts';
 import { defineAgent } from '../../../../src/worker/agents/define-agent.ts';
 import {
   defineAgentManifest,
