@@ -9,7 +9,7 @@ import { Redactor } from '../shared/base/redact.ts';
 import { loadTenants } from '../shared/contract/tenants.ts';
 import { createBoundary } from './agents/credentials.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
-import { OnDemandQuarantine, untilIdleArgument } from './jobs/quarantine.ts';
+import { onDemandQuarantine, untilIdleArgument } from './jobs/quarantine.ts';
 import { createProviders } from './llm/backends/providers.ts';
 import type { LoadedAgent } from './agents/loaded-agent.ts';
 import { loadAgents } from './agents/load-agents.ts';
@@ -70,7 +70,7 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
   if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
   for (const warning of warnings) log.warn(warning);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
-  const quarantine = new OnDemandQuarantine(fileURLToPath(import.meta.url), process.env, log);
+  const quarantine = onDemandQuarantine(fileURLToPath(import.meta.url), process.env, log);
   const worker = await buildWorker({
     config,
     log,

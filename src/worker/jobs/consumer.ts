@@ -195,18 +195,13 @@ export class Consumer {
   }
 }
 
-interface Lease {
-  renewedAt: number;
-  readonly controller: AbortController;
-}
-
 /**
  * Watches the leases of the jobs of this process. BullMQ does not stop a processor whose lock it could not renew, and emits
  * nothing while the network drops packets. So a lease that was not renewed for most of its duration aborts the run here,
  * before another worker may claim it.
  */
 export class Leases implements Disposable {
-  readonly #leases = new Map<string, Lease>();
+  readonly #leases = new Map<string, { renewedAt: number; readonly controller: AbortController }>();
   readonly #expireAfterMs: number;
   readonly #timer: NodeJS.Timeout;
 

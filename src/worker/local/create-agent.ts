@@ -160,15 +160,11 @@ function listing({ name, description }: ToolListing): ToolListing {
   return { name, description };
 }
 
-/** Gets a run ready, drives it, and hands out its events. What goes wrong is in the result. */
-type FollowRun = (runId: string, ready: () => Promise<void>, signal?: AbortSignal) => AgentStream;
-
 /** Follows the turns of one handle, each to its end. One at a time: `refuseSecond` throws `concurrent_run` for another. */
 function handleTurns(deps: LocalDeps, agentId: string, onPending: OnPending | undefined) {
   const { ports } = deps;
-  let isBusy = false;
-
-  const follow: FollowRun = (runId, ready, signal) => {
+  let isBusy = false; /** Gets a run ready, drives it, and hands out its events. What goes wrong is in the result. */
+  const follow = (runId: string, ready: () => Promise<void>, signal?: AbortSignal): AgentStream => {
     const feed = new Feed();
     const subscription = ports.onEvents((id, events) => {
       if (id === runId) feed.push(events);

@@ -140,19 +140,13 @@ export class ChildPermits {
     this.#emitVerdict(asked.agentId, verdict);
     return this.#withhold(runId, asked, verdict.reason ?? 'a rule denies it', rules.denials.policyDenial);
   }
-
-  #withhold(
-    runId: string,
-    { agentId }: AskedChild,
-    why: string,
-    denial: AgentDefinition['approvalDenial'],
-  ): ChildAnswer {
+  #withhold(id: string, { agentId }: AskedChild, why: string, denial: AgentDefinition['approvalDenial']): ChildAnswer {
     const text = `agent ${agentId} was not asked: ${this.#redactor.text(why)}`;
     const error = new RunError('tool_denied', text, { details: { agentId } });
     const end = endByDenial(denial, error);
     if (end) this.#host.end(end);
     const { code, message, retryable } = error;
-    return insteadOf(runId, this.#host.now(), { status: 'failed', text: '', error: { code, message, retryable } });
+    return insteadOf(id, this.#host.now(), { status: 'failed', text: '', error: { code, message, retryable } });
   }
 
   #emitVerdict(subagentName: string, { action, ruleId, reason }: ChildVerdict): void {

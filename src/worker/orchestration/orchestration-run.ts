@@ -45,11 +45,6 @@ interface Step {
   readonly dueMs?: number;
 }
 
-interface Question {
-  readonly item: AskedItem;
-  readonly answer: PromiseWithResolvers<PersonDecision>;
-}
-
 /** What follows a step that has ended, when it is its turn. */
 type AfterStep = () => Promise<void> | void;
 
@@ -106,7 +101,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   readonly #known: ReadonlySet<string>;
   readonly #children: AskedChildren;
   readonly #permits: ChildPermits;
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new Map<string, { item: AskedItem; answer: PromiseWithResolvers<PersonDecision> }>();
   /** Asked for and without an answer in the journal; `#working` are those of them that run. */
   readonly #steps = new Map<string, Step>();
   readonly #working = new Set<string>();

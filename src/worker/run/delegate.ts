@@ -13,13 +13,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 
 /** The parent of the runs to start. */
-interface ParentRun {
-  readonly record: RunRecord;
-  readonly accounts: Accounts;
-  readonly state: TurnState;
-  /** Milliseconds since the epoch. */
-  readonly nowMs: number;
-}
+type ParentRun = Pick<OpenRun, 'record' | 'accounts' | 'state'>;
 
 /** How many parents and handoffs came before this agent. */
 export function depthOf({ parent }: Pick<RunRecord, 'parent'>, { handoffs }: Pick<TurnState, 'handoffs'>): number {
@@ -32,8 +26,7 @@ export function childIdFor(runId: string, step: number, index: number): string {
 }
 
 /** A child of a run: it pays from the same accounts, and its events are published to the parents. */
-export function childRunOf(from: ParentRun, { id, spec }: PlannedRun): NewRun {
-  const { record } = from;
+function childRunOf({ record, accounts, state }: ParentRun, nowMs: number, { id, spec }: PlannedRun): NewRun {
   const { tenant, requestId, request: own, parent } = record;
   const stamp = stampOf(record);
   const batch = own.batch ?? parent?.batch;
@@ -44,7 +37,7 @@ export function childRunOf(from: ParentRun, { id, spec }: PlannedRun): NewRun {
     input: spec.input,
     sessionId: own.sessionId,
     metadata: own.metadata,
-    deadlineMs: deadlineMs === undefined ? undefined : Math.max(1, deadlineMs - from.nowMs),
+    deadlineMs: deadlineMs === undefined ? undefined : Math.max(1, deadlineMs - nowMs),
     overrides: own.overrides?.background ? { background: true } : undefined,
   });
   return {
@@ -56,10 +49,10 @@ export function childRunOf(from: ParentRun, { id, spec }: PlannedRun): NewRun {
     requestId,
     parent: lineage.parse({
       runId: record.runId,
-      depth: depthOf(record, from.state) + 1,
+      depth: depthOf(record, state) + 1,
       expose: spec.expose,
       ancestors: spec.expose === 'none' ? [] : [stamp, ...(parent?.ancestors ?? [])],
-      payers: [...payerOf(from.accounts), ...(parent?.payers ?? [])],
+      payers: [...payerOf(accounts), ...(parent?.payers ?? [])],
       batch,
       secrets,
       history: spec.history,
@@ -83,13 +76,13 @@ function payerOf({ runId, run }: Accounts) {
 
 /** Creates and queues children of a run that is suspended. */
 export async function startPlannedChildren(
-  run: Pick<OpenRun, 'record' | 'accounts' | 'state'>,
+  run: ParentRun,
   planned: readonly PlannedRun[],
   group: WaitingGroup | undefined,
   { children, clock }: Pick<Ports, 'children' | 'clock'>,
 ): Promise<void> {
   const nowMs = clock.now();
-  const runOf = (child: PlannedRun) => childRunOf({ ...run, nowMs }, child);
+  const runOf = (child: PlannedRun) => childRunOf(run, nowMs, child);
   const { segment } = run.record;
   const waits = group && { segment, first: group.first, later: group.later.map(runOf) };
   await children.start(planned.map(runOf), waits);

@@ -15,7 +15,7 @@ import { assignmentOf, type Assignment } from './node-run.ts';
 import type { JobOutcome } from './outcome.ts';
 import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
-import { Relay } from './relay.ts';
+import { relayFor } from './relay.ts';
 import { logStarted, runLogOf } from './run-log.ts';
 import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
@@ -182,7 +182,7 @@ function openParts(
   const log = runLogOf(ports.log, record, delivery.worker);
   const signals = new RunSignals(signal, ports.clock);
   opening.defer(() => signals.dispose());
-  const relay = before.parent && new Relay(runId, before.parent, { ...ports, log });
+  const relay = before.parent && relayFor(runId, before.parent, { ...ports, log });
   relay?.add(events, seq - events.length + 1);
   const workedMs = workedTime(record.workedMs ?? 0, ports.clock);
   const writer = new RunWriter({

@@ -15,63 +15,52 @@ type ChildEvent = Parameters<Children['relay']>[1][number];
  * Publishes the events of a child to the logs of its parents, in order and without delaying the child. They are wrapped
  * copies: a subscriber that misses one finds it in the log of the child.
  */
-export class Relay {
-  readonly #parent: Lineage;
-  readonly #runId: string;
-  readonly #ports: Pick<Ports, 'children' | 'clock' | 'log'>;
-  readonly #closed = new Set<Readonly<Record<string, unknown>>>();
-  #waiting: ChildEvent[] = [];
-  #publishing: Promise<void> | undefined;
+export function relayFor(runId: string, parent: Lineage, ports: Pick<Ports, 'children' | 'clock' | 'log'>) {
+  const { children, clock, log } = ports;
+  const closed = new Set<Readonly<Record<string, unknown>>>();
+  let waiting: ChildEvent[] = [];
+  let publishing: Promise<void> | undefined;
 
-  constructor(runId: string, parent: Lineage, ports: Pick<Ports, 'children' | 'clock' | 'log'>) {
-    this.#runId = runId;
-    this.#parent = parent;
-    this.#ports = ports;
-  }
-
-  /** Takes events that are in the log of the child, the first one with this number. Returns at once. */
-  add(events: readonly OutgoingEvent[], firstSequence: number): void {
-    const { expose, depth: childDepth, ancestors } = this.#parent;
-    if (ancestors.length === 0 || expose === 'none') return;
-    for (const [index, event] of events.entries()) {
-      if (isDelta(event.type) || event.type === 'subagent.event') continue;
-      if (expose === 'final' && !isTerminal(event)) continue;
-      const { timestamp } = event;
-      const numbered = { v: eventVersion, sequenceNumber: firstSequence + index, ...event };
-      this.#waiting.push({ type: 'subagent.event', timestamp, childRunId: this.#runId, childDepth, event: numbered });
-    }
-    if (this.#waiting.length > maxWaiting) this.#waiting.splice(0, this.#waiting.length - maxWaiting);
-    if (this.#waiting.length > 0) this.#publishing ??= this.#publish();
-  }
-
-  /** Resolves when all that was added is published, or dropped. Never rejects. */
-  async drained(): Promise<void> {
-    await this.#publishing;
-  }
-
-  async #publish(): Promise<void> {
+  async function publish(): Promise<void> {
     // What is written together is published together.
     await Promise.resolve();
-    while (this.#waiting.length > 0) {
-      const events = this.#waiting.splice(0);
-      for (const stamp of this.#parent.ancestors) if (!this.#closed.has(stamp)) await this.#publishTo(stamp, events);
+    while (waiting.length > 0) {
+      const events = waiting.splice(0);
+      for (const stamp of parent.ancestors) if (!closed.has(stamp)) await publishTo(stamp, events);
     }
-    this.#publishing = undefined;
+    publishing = undefined;
   }
 
-  async #publishTo(stamp: Readonly<Record<string, unknown>>, events: readonly ChildEvent[]): Promise<void> {
-    const { children, clock, log } = this.#ports;
+  async function publishTo(stamp: Readonly<Record<string, unknown>>, events: readonly ChildEvent[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        if (!(await children.relay(stamp, events))) this.#closed.add(stamp);
+        if (!(await children.relay(stamp, events))) closed.add(stamp);
         return;
       } catch (err) {
-        if (attempt === tries) {
-          log.warn({ err, parent: stamp['runId'] }, 'events were not published to a parent');
-          return;
-        }
+        if (attempt === tries)
+          return log.warn({ err, parent: stamp['runId'] }, 'events were not published to a parent');
         await clock.sleep(retryMs * attempt);
       }
     }
   }
+
+  return {
+    /** Takes events that are in the log of the child, the first one with this number. Returns at once. */
+    add(events: readonly OutgoingEvent[], firstSequence: number): void {
+      const { expose, depth: childDepth, ancestors } = parent;
+      if (ancestors.length === 0 || expose === 'none') return;
+      for (const [index, event] of events.entries()) {
+        if (isDelta(event.type) || event.type === 'subagent.event') continue;
+        if (expose === 'final' && !isTerminal(event)) continue;
+        const { timestamp } = event;
+        const numbered = { v: eventVersion, sequenceNumber: firstSequence + index, ...event };
+        waiting.push({ type: 'subagent.event', timestamp, childRunId: runId, childDepth, event: numbered });
+      }
+      waiting = waiting.slice(-maxWaiting);
+      if (waiting.length > 0) publishing ??= publish();
+    },
+    /** Resolves when all that was added is published, or dropped. Never rejects. */
+    drained: async () => await publishing,
+  };
 }
+export type Relay = ReturnType<typeof relayFor>;

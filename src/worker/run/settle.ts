@@ -221,11 +221,7 @@ async function close(
 }
 
 /** The error as callers may see it: redacted, bounded, with the correlation id of its log line. */
-export function errorInfoOf(
-  { record, log }: Pick<OpenRun, 'record' | 'log'>,
-  error: RunError,
-  redactor: Redactor,
-): ErrorInfo {
+export function errorInfoOf({ record, log }: OpenRun, error: RunError, redactor: Redactor): ErrorInfo {
   const correlationId = newNonce();
   const work = workOf(record.request);
   log.warn({ correlationId, code: error.code, err: error }, 'run failed');

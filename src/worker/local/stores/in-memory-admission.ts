@@ -182,15 +182,9 @@ const lookMs = 50;
 /** Answers are rarely as long as they may be. What a call really used replaces this. */
 const usualAnswerTokens = 1_024;
 
-interface Call {
-  readonly id: string;
-  readonly atMs: number;
-  tokens: number;
-}
-
 /** What was called at one provider for one model. */
 interface Counter {
-  calls: Call[];
+  calls: { readonly id: string; readonly atMs: number; tokens: number }[];
   inFlight: number;
   coolUntilMs: number;
 }

@@ -29,9 +29,9 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
     const verdict = policy.decide(subagentName === undefined ? question : subagentQuestion(question, subagentName));
     const isNoted = verdict.action !== 'allow' || verdict.ruleId !== undefined;
     const isRepeat = ready.call.ask !== undefined && verdict.action !== 'deny';
-    return isNoted && !isRepeat ? publishVerdict(ready, verdict, subagentName, batch) : verdict;
+    return isNoted && !isRepeat ? publishVerdict(ready, verdict, batch, subagentName) : verdict;
   } catch (thrown) {
-    return publishVerdict(ready, notAsked(thrown), subagentName, batch);
+    return publishVerdict(ready, notAsked(thrown), batch, subagentName);
   }
 }
 
@@ -39,9 +39,9 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
 function verdictOnRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
   try {
     const refused = batch.context.policy?.decideHard(questionOf(ready, batch));
-    return refused && publishVerdict(ready, refused, undefined, batch);
+    return refused && publishVerdict(ready, refused, batch);
   } catch (thrown) {
-    return publishVerdict(ready, notAsked(thrown), undefined, batch);
+    return publishVerdict(ready, notAsked(thrown), batch);
   }
 }
 
@@ -89,12 +89,7 @@ function subjectOf({ asks }: ReadyCall['tool']): PolicyQuestion['subject'] {
   return asks ? 'interaction' : 'tool_call';
 }
 
-function publishVerdict(
-  { call, tool }: ReadyCall,
-  verdict: PolicyVerdict,
-  subagentName: string | undefined,
-  { host }: Batch,
-): PolicyVerdict {
+function publishVerdict({ call, tool }: ReadyCall, verdict: PolicyVerdict, { host }: Batch, subagentName?: string) {
   const { action, ruleId, reason, hard } = verdict;
   const rule = ruleId ?? hard;
   host.emit({

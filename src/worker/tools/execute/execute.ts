@@ -11,7 +11,7 @@ import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';
 import { prepareCall } from './prepare.ts';
 import { createToolRegistry, type Advertisement, type ToolRegistry } from '../registry.ts';
-import { StepResults } from './step-results.ts';
+import { stepResults } from './step-results.ts';
 import type { Tool } from '../tool.ts';
 import { runStepCalls, type BatchEnd } from './run-batch.ts';
 
@@ -86,12 +86,11 @@ function batchOf(
   outer: AbortSignal,
 ): Batch {
   const lost = new AbortController();
-  const results = new StepResults(
-    calls,
-    (entries, events) => host.record(entries, events),
-    (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
-    (error) => lost.abort(error),
-  );
+  const results = stepResults(calls, {
+    record: (entries, events) => host.record(entries, events),
+    eventOf: (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
+    onLost: (error) => lost.abort(error),
+  });
   const { secrets } = context;
   const given = new Set(host.asked);
   return {

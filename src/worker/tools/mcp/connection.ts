@@ -23,8 +23,6 @@ export interface ConnectionOptions {
   readonly log: Log;
 }
 
-type Result = Readonly<Record<string, unknown>>;
-
 /** A server, connected as often as it takes. A lost connection is made anew with the next request. */
 export class Connection {
   readonly #options: ConnectionOptions;
@@ -74,7 +72,7 @@ export class Connection {
     method: 'tools/call' | 'resources/read',
     params: Record<string, unknown>,
     { mayRepeat, ...options }: RequestOptions & { readonly mayRepeat: boolean },
-  ): Promise<Result> {
+  ): Promise<Readonly<Record<string, unknown>>> {
     for (let again = true; ; again = false) {
       const link = mayRepeat ? await this.#ready(options.signal) : await this.#fresh(options.signal);
       try {
