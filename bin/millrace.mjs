@@ -14,7 +14,12 @@ if (Number(process.versions.node.split('.')[0]) >= neededMajor) {
   const main = existsSync(path('src/producer/cli/main.ts')) ? 'src/producer/cli/main.ts' : 'dist/producer/cli/main.js';
   await import(new URL(`../${main}`, import.meta.url).href);
 } else {
-  runUnder(['node_modules/node/bin/node', 'node_modules/.bin/node'].map(path).find((file) => existsSync(file)));
+  // What a checkout brings, and what a project has beside this package.
+  runUnder(
+    ['node_modules/node/bin/node', 'node_modules/.bin/node', '../node/bin/node']
+      .map(path)
+      .find((file) => existsSync(file)),
+  );
 }
 
 /** Starts this very file again under another Node and becomes its shadow: same streams, signals and exit code. */
@@ -22,7 +27,7 @@ function runUnder(node) {
   if (!node || process.env.MILLRACE_PINNED_NODE) {
     process.stderr.write(
       `millrace needs Node ${neededMajor} or later and this is ${process.versions.node}.\n` +
-        `Install it (https://nodejs.org), or in a checkout run \`npm ci\`, which brings its own.\n`,
+        `Install it (https://nodejs.org), or for this project alone: ${existsSync(path('src')) ? 'npm ci' : `npm install --save-dev node@${neededMajor}`}\n`,
     );
     process.exit(usageError);
   }

@@ -12,7 +12,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 const { status } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], {
   cwd: root,
-  stdio: 'inherit',
+  // stdout belongs to the command that builds: `npm pack` names its file there.
+  stdio: ['ignore', 2, 2],
 });
 if (status !== 0) process.exit(status ?? 1);
 const assets = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
@@ -28,6 +29,6 @@ for (const message of messages) console.error(`package.json: ${formatMessage(mes
 if (messages.length > 0) process.exit(1);
 for (const door of ['dist/producer/index.js', 'dist/worker/index.js', 'dist/testing/index.js'])
   await import(pathToFileURL(join(root, door)).href);
-console.log(`dist/ is built (${assets.length} files beside the code)`);
+console.error(`dist/ is built (${assets.length} files beside the code)`);
 // The doors may have timers; the build ends all the same.
 process.exit(0);

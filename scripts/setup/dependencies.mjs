@@ -73,7 +73,7 @@ function pinnedNodeWorks(root) {
 function runNpm(args, root, env) {
   const cli = env.npm_execpath;
   const [command, prefix] = cli ? [env.npm_node_execpath ?? process.execPath, [cli]] : ['npm', []];
-  const { status, error } = spawnSync(command, [...prefix, ...args], { cwd: root, env, stdio: 'inherit' });
+  const { status, error } = spawnSync(command, [...prefix, ...args], { cwd: root, env, stdio: ['ignore', 2, 2] });
   if (status !== 0)
     throw new Error(`npm ${args[0]} failed${error ? `: ${error.message}` : ''}. See above; then try again.`);
 }

@@ -1,4 +1,6 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
+import '../shared/base/node-version.ts';
+
 export { Millrace } from './client/millrace.ts';
 export { RunHandle, type ApproveCalls, type DenyCalls } from './client/run-handle.ts';
 export type {

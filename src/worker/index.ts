@@ -1,4 +1,5 @@
 /** The public door of the worker side: what agent and tool authors, and applications that run agents themselves, import. */
+import '../shared/base/node-version.ts';
 import { createAgentWith } from './local/create-agent.ts';
 import type { AgentHandle, CreateAgentOptions } from './local/agent-handle.ts';
 import type { Agent } from './agents/define-agent.ts';

@@ -6,10 +6,19 @@ export interface Link {
 
 /** Links to files and headings of this project: what a browser would open on another machine is left out. */
 export function localLinks(markdown: string): Link[] {
+  return links(markdown).filter(({ target }) => !leadsOutside.test(target));
+}
+
+/** The links that {@link localLinks} leaves out. */
+export function outsideLinks(markdown: string): Link[] {
+  return links(markdown).filter(({ target }) => leadsOutside.test(target));
+}
+
+const leadsOutside = /^[a-z][a-z0-9+.-]*:/i;
+
+function links(markdown: string): Link[] {
   return proseLines(markdown).flatMap(({ text, line }) =>
-    [...text.matchAll(/\]\(([^)\s]+)(?:\s+"[^"]*")?\)/g)].flatMap(([, target = '']) =>
-      /^[a-z][a-z0-9+.-]*:/i.test(target) ? [] : [{ target, line }],
-    ),
+    [...text.matchAll(/\]\(([^)\s]+)(?:\s+"[^"]*")?\)/g)].map(([, target = '']) => ({ target, line })),
   );
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { readFile, readdir, stat } from 'node:fs/promises';
-import { registerHooks } from 'node:module';
+import nodeModule from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
@@ -221,7 +221,7 @@ function resolveOwnPackages(): void {
     'millrace/worker': new URL(`../index${extension}`, import.meta.url).href,
     zod: import.meta.resolve('zod'),
   };
-  registerHooks({
+  nodeModule.registerHooks({
     resolve(specifier, context, next) {
       const url = own[specifier];
       return url ? { url, shortCircuit: true } : next(specifier, context);
