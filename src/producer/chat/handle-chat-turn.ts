@@ -71,11 +71,7 @@ function bodyOf(input: HandleChatTurnInput): ReadableStream<Uint8Array> {
   return running ? join(running, input) : begin(identity.data, turns, input);
 }
 
-function begin(
-  identity: ChatTurnIdentity,
-  turns: ChatTurnStore,
-  input: HandleChatTurnInput,
-): ReadableStream<Uint8Array> {
+function begin(identity: ChatTurnIdentity, turns: ChatTurnStore, input: HandleChatTurnInput) {
   const { hooks, log, waitUntil, hookTimeoutMs = 30_000 } = input;
   const lines = new TurnLines();
   const turn = { identity, hooks, turns, lines, hookOptions: { log, hookTimeoutMs }, isReplay: false };

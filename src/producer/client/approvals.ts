@@ -101,11 +101,7 @@ function asksOf({ status, pending }: RunRecord): readonly PendingItem[] {
   return pending.filter((item) => (status === 'suspended' ? waitsForPeople(item) : isAboutCall(item)));
 }
 
-function approvalOf(
-  { runId, request }: RunRecord,
-  item: PendingItem,
-  decisions: readonly DecisionRecord[],
-): ApprovalView {
+function approvalOf({ runId, request }: RunRecord, item: PendingItem, decisions: readonly DecisionRecord[]) {
   const { agent, thread, batch, metadata } = request;
   const record = decisions.find(
     ({ id, expiresAt, verdict }) => !verdict && id === item.id && expiresAt === item.expiresAt,

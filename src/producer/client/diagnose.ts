@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { pairsOf } from '../../shared/base/collections.ts';
 import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
@@ -100,10 +101,7 @@ export async function queueDepths(client: TenantClient): Promise<Readonly<Record
   return await reach(client, async (at) => depths(await liveWorkers(at), at));
 }
 
-async function depths(
-  workers: readonly WorkerFacts[],
-  { core, redis }: Connected,
-): Promise<Record<string, QueueState>> {
+async function depths(workers: readonly WorkerFacts[], { core, redis }: Connected) {
   const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
   const ofRuns = new Set([...(await core.directory.names(redis)), quarantineQueue]);
   const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues([...ofRuns]), ...served]);
@@ -117,12 +115,12 @@ async function depths(
 async function liveWorkers({ core, redis }: Connected): Promise<WorkerFacts[]> {
   const now = Date.now();
   const flat = await redis.zrangebyscore(core.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
-  const names = flat.filter((_, i) => i % 2 === 0);
-  if (names.length === 0) return [];
-  const infos = await redis.hmget(core.keys.workerInfo, ...names);
-  return names.map((name, i) => ({
+  const beats = pairsOf(flat);
+  if (beats.length === 0) return [];
+  const infos = await redis.hmget(core.keys.workerInfo, ...beats.map(([name]) => name));
+  return beats.map(([name, at], i) => ({
     name,
-    heartbeatAgeMs: Math.max(0, now - Number(flat[i * 2 + 1])),
+    heartbeatAgeMs: Math.max(0, now - Number(at)),
     ...workerInfo.parse(JSON.parse(infos[i] ?? '{}')),
   }));
 }

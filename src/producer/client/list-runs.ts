@@ -83,12 +83,7 @@ async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisC
 }
 
 /** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
-async function readViews(
-  entries: readonly IndexEntry[],
-  query: Query,
-  room: number,
-  { core, redis, tenant }: Reached,
-): Promise<ReadonlyMap<string, RunView>> {
+async function readViews(entries: readonly IndexEntry[], query: Query, room: number, { core, redis, tenant }: Reached) {
   const facts = await Promise.all(
     entries.map(({ runId }) => redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
   );

@@ -106,12 +106,7 @@ function isEndOf({ runId, began }: ThreadLockOwner): (entry: NumberedEntry) => b
 }
 
 /** The messages that its worker would write if the turn ended now. */
-async function writtenBy(
-  space: ThreadKeySpace,
-  thread: ThreadRef,
-  turnPlace: TurnOrigin,
-  turn: TurnMessages,
-): Promise<readonly ThreadEntryOf<'message'>[]> {
+async function writtenBy(space: ThreadKeySpace, thread: ThreadRef, turnPlace: TurnOrigin, turn: TurnMessages) {
   const { runId, began } = turnPlace;
   const messages = entriesOfTurn(turnPlace, turn, 'open').filter((entry) => entry.t === 'message');
   const { entries: firsts } = await readThread(space, thread, { after: began, limit: 1 });

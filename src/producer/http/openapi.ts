@@ -106,9 +106,7 @@ const withScope: typeof jsonSchemaTransform = (input) => {
 };
 
 /** Each schema is offered in the form for requests and in that for answers; mostly one of the two is ever used. */
-function withoutUnused(
-  document: ReturnType<typeof jsonSchemaTransformObject>,
-): ReturnType<typeof jsonSchemaTransformObject> {
+function withoutUnused(document: ReturnType<typeof jsonSchemaTransformObject>) {
   if (!('components' in document) || !document.components?.schemas) return document;
   const text = jsonText(document);
   const used = Object.entries(document.components.schemas).filter(([name]) =>

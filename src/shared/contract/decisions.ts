@@ -3,6 +3,7 @@ import { canonicalJson, jsonText, storedJson } from '../base/json.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from '../base/errors.ts';
 import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';
+import { defined } from '../base/collections.ts';
 import { sha256 } from '../base/ids.ts';
 
 const verdict = z.enum(['granted', 'denied', 'answered']);
@@ -113,34 +114,31 @@ export function waitsForPeople(item: Pick<PendingItem, 'kind'>): boolean {
 /** What a request says about each call. Throws `validation` when it names a call twice. */
 export function callVerdicts(request: DecisionRequest, by: string | undefined, at: string): readonly CallVerdict[] {
   const { approvals = [], answers = [] } = request;
-  const verdicts = [
+  const verdictOf = (
+    id: string,
+    said: Pick<Vote, 'verdict' | 'reason' | 'edited'>,
+    content: unknown,
+    decision: object,
+  ) => {
+    const { verdict, reason, edited } = said;
+    const fingerprint = sha256(canonicalJson([verdict, content ?? null]));
+    const mine: Vote = defined({ by, verdict, fingerprint, at, reason, edited });
+    return { id, verdict, vote: mine, decision: jsonText(decision) };
+  };
+  const verdicts: readonly CallVerdict[] = [
     ...approvals.map(({ toolCallId: id, granted, reason = request.reason, updatedArgs }) => {
-      const said = { ...(reason !== undefined && { reason }), ...(updatedArgs && { edited: true as const }) };
+      const said = { verdict: granted ? 'granted' : 'denied', reason, edited: updatedArgs && true } as const;
       const decision = { kind: 'approval', id, granted, reason, updatedArgs, at };
-      return verdictOf(id, granted ? 'granted' : 'denied', granted ? updatedArgs : undefined, decision, said, by, at);
+      return verdictOf(id, said, granted ? updatedArgs : undefined, decision);
     }),
     ...answers.map(({ toolCallId: id, answer }) => {
-      const said = request.reason === undefined ? {} : { reason: request.reason };
-      return verdictOf(id, 'answered', answer, { kind: 'answer', id, answer, at }, said, by, at);
+      const said = { verdict: 'answered', reason: request.reason } as const;
+      return verdictOf(id, said, answer, { kind: 'answer', id, answer, at });
     }),
   ];
   const twice = verdicts.find(({ id }, index) => verdicts.findIndex((other) => other.id === id) !== index);
   if (twice) throw new RunError('validation', `the decision names call ${twice.id} twice`);
   return verdicts;
-}
-
-function verdictOf(
-  id: string,
-  said: Verdict,
-  content: unknown,
-  decision: object,
-  more: Pick<Vote, 'reason' | 'edited'>,
-  by: string | undefined,
-  at: string,
-): CallVerdict {
-  const fingerprint = sha256(canonicalJson([said, content ?? null]));
-  const mine: Vote = { ...(by !== undefined && { by }), verdict: said, fingerprint, at, ...more };
-  return { id, verdict: said, vote: mine, decision: jsonText(decision) };
 }
 
 /** In words, for `run.resumed`. */

@@ -192,12 +192,7 @@ async function admit(run: NewRun, waiting: Set<NewRun>, at: Connected): Promise<
   }, isRefusal);
 }
 
-function answerOf(
-  run: NewRun,
-  created: Created,
-  warnings: readonly string[],
-  { core }: Connected,
-): Accepted | RunError {
+function answerOf(run: NewRun, created: Created, warnings: readonly string[], { core }: Connected) {
   if (created.kind === 'conflict') return usedBefore(run.request.executionId);
   const { status } = created;
   // A run that has ended, or has begun, does not wait for a worker.

@@ -4,7 +4,7 @@ import { budgetSettings, topUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errors, route, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';
-import { costReport } from '../../client/costs.ts';
+import { costReport, type CostGroup } from '../../client/costs.ts';
 
 const accountParams = z.object({
   scope: budgetScope.describe('Whose money it is.'),
@@ -68,16 +68,11 @@ export function moneyRoutes(app: App): void {
     async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body),
   );
   app.post('/v1/budgets/:scope/:id/top-ups', topUpRoute, async ({ mill, params, headers, body }) => {
-    const idempotencyKey = headers['idempotency-key'];
-    const options = idempotencyKey === undefined ? {} : { idempotencyKey };
+    const options = defined({ idempotencyKey: headers['idempotency-key'] });
     return await mill.budgets.topUp(params.scope, params.id, body, options);
   });
-  app.get(
-    '/v1/costs',
-    costsRoute,
-    async ({ mill, query: { from, to, by } }) =>
-      await mill.costs(
-        defined({ from, to, by: by === undefined ? undefined : (by.split(',').map((name) => name.trim()) as never) }),
-      ),
-  );
+  app.get('/v1/costs', costsRoute, async ({ mill, query: { from, to, by } }) => {
+    const groups = by?.split(',').map((name) => name.trim()) as CostGroup[] | undefined;
+    return await mill.costs(defined({ from, to, by: groups }));
+  });
 }

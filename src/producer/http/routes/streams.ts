@@ -104,12 +104,7 @@ export function streamRoutes(app: App, services: Services): void {
 }
 
 /** With a body the turn is submitted, unless it was before; without one it has to be there. */
-async function open(
-  mill: Millrace,
-  body: unknown,
-  executionId: string | undefined,
-  metrics: ProducerMetrics,
-): Promise<ChatTurn> {
+async function open(mill: Millrace, body: unknown, executionId: string | undefined, metrics: ProducerMetrics) {
   if (body === undefined || body === null) {
     if (executionId !== undefined) return await mill.chatTurn(executionId);
     throw new RunError('invalid_json', 'the body is empty, and no X-Execution-ID names a turn');

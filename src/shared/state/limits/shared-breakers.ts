@@ -93,10 +93,7 @@ export function redisSharedBreakers({ redis, subscriber, keys, log }: SharedBrea
 
 type BreakerListener = (target: string, state: BreakerState) => void;
 
-function onChange(
-  listener: BreakerListener,
-  { subscriber, keys, log }: Omit<SharedBreakersOptions, 'redis'>,
-): Disposable {
+function onChange(listener: BreakerListener, { subscriber, keys, log }: Omit<SharedBreakersOptions, 'redis'>) {
   const receive = (channel: string, message: string) => {
     if (channel !== keys.breakerChannel) return;
     try {

@@ -109,12 +109,7 @@ function isNew(created: Created | undefined): boolean {
 }
 
 /** The sets across runs: open runs for the reconciler, the tenant's runs for listing, deadlines. Never moves a run that is there. */
-async function listRuns(
-  runs: readonly NewRun[],
-  tenant: string,
-  now: number,
-  { keys, redis }: RunKeySpace,
-): Promise<void> {
+async function listRuns(runs: readonly NewRun[], tenant: string, now: number, { keys, redis }: RunKeySpace) {
   const members = runs.flatMap((run) => [now, run.runId]);
   const createdAt = new Date(now).toISOString();
   const deadlines = runs.flatMap(({ runId, request }) => {

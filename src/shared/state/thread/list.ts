@@ -1,7 +1,7 @@
 import { RunError } from '../../base/errors.ts';
 import { publicId } from '../../base/ids.ts';
 import { loadScript, runScript } from '../script.ts';
-import { infoFromHash } from './log.ts';
+import { threadInfo } from './log.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
 import { defined, pairsOf } from '../../base/collections.ts';
@@ -67,11 +67,7 @@ export async function listThreads(space: ThreadKeySpace, tenant: string, query: 
 }
 
 /** Those that follow one in the list, which may have another position by now. */
-async function listedBelow(
-  { redis, keys }: ThreadKeySpace,
-  tenant: string,
-  last: ListedThread | undefined,
-): Promise<readonly ListedThread[]> {
+async function listedBelow({ redis, keys }: ThreadKeySpace, tenant: string, last: ListedThread | undefined) {
   const key = keys.threads(tenant);
   if (!last) return listedOf(await redis.zrevrange(key, 0, batchSize - 1, 'WITHSCORES'));
   const { changedAtMs, threadId } = last;
@@ -81,15 +77,14 @@ async function listedBelow(
 }
 
 async function infoOf(space: ThreadKeySpace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
-  const { redis, keys, clock } = space;
-  const { threadId, changedAtMs } = listed;
-  const [hash, waiting] = await Promise.all([
-    redis.hgetall(keys.thread(tenant, threadId, 'manifest')),
-    redis.zcard(keys.thread(tenant, threadId, 'waiters')),
-  ]);
-  if (hash['agentId'] !== undefined) return infoFromHash(hash, waiting);
-  if (changedAtMs < clock.now() - settledMs) await unlist(space, { tenant, threadId });
-  return undefined;
+  const thread = { tenant, threadId: listed.threadId };
+  try {
+    return await threadInfo(space, thread);
+  } catch (error) {
+    if (!(error instanceof RunError && error.code === 'not_found')) throw error;
+    if (listed.changedAtMs < space.clock.now() - settledMs) await unlist(space, thread);
+    return undefined;
+  }
 }
 
 /**

@@ -103,10 +103,6 @@ export async function threadInfo(space: ThreadKeySpace, thread: ThreadRef): Prom
     readManifest(space, thread),
     redis.zcard(keys.thread(thread.tenant, thread.threadId, 'waiters')),
   ]);
-  return infoFromHash(hash, waiting);
-}
-
-export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: number): ThreadInfo {
   const { lockOwner, suspendedBy, seq } = hash;
   return {
     ...manifestFromHash(hash),

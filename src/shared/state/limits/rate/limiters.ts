@@ -123,10 +123,7 @@ async function dispatchOne(limiter: string, run: Run, { redis, keys }: KeySpace)
   return [...runIds, ...more];
 }
 
-function outcomeArgs(
-  { usedTokens = -1, outputTokens = -1, unused, limited, report }: GrantOutcome,
-  freed: number,
-): number[] {
+function outcomeArgs({ usedTokens = -1, outputTokens = -1, unused, limited, report }: GrantOutcome, freed: number) {
   const windows = [report?.requests, report?.tokens].flatMap((window) => [
     window?.limit ?? -1,
     window?.remaining ?? -1,

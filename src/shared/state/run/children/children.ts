@@ -156,21 +156,14 @@ export async function startChildren(children: readonly NewRun[], family: Family,
 }
 
 /** Looked up once the children exist: a process that stops the parent from then on finds them. */
-async function cancelOfParent(
-  runId: string | undefined,
-  { redis, keys }: RunKeySpace,
-): Promise<CancelRequest | undefined> {
+async function cancelOfParent(runId: string | undefined, { redis, keys }: RunKeySpace) {
   if (runId === undefined) return undefined;
   const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
   if (endedAt) return parentEnded;
   return cancel ? storedCancel(cancel) : undefined;
 }
 
-async function waitForGroup(
-  runId: string,
-  { segment, first, later }: RunGroup,
-  { redis, keys }: RunKeySpace,
-): Promise<void> {
+async function waitForGroup(runId: string, { segment, first, later }: RunGroup, { redis, keys }: RunKeySpace) {
   const [template] = later;
   const own = later.map(({ runId: id, bodyHash, request: { agent, input } }): OwnPart => ({
     runId: id,
