@@ -7,7 +7,7 @@ import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
 import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { parseAccountName, topUpAccount, type AccountName, topUpOf, type TopUp } from './budgets.ts';
+import { parseAccountName, topUpAccount, type AccountName, topUpOf } from './budgets.ts';
 import { alreadyEnded, requireOperator, type Caller, checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { leaveWaitQueues } from './cancel.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';

@@ -17,7 +17,7 @@ import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
+import { agentView } from '../../shared/contract/agent/agent.ts';
 
 export interface RunningProducer {
   readonly url: string;

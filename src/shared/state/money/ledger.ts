@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import { windowOf, type OnExceed, type Usage, budgetScope } from '../../contract/money.ts';
+import { windowOf, type OnExceed, budgetScope } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
