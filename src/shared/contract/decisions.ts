@@ -92,7 +92,8 @@ export type Refusal =
 /** Kinds of pending items that a person decides about, call by call. */
 const callKinds: ReadonlySet<SuspendReason> = new Set<SuspendReason>(['approval', 'user_input', 'unknown_outcome']);
 
-export function pendingViewOf({ id, argsSchema: _, ...item }: PendingItem): PendingView {
+export function pendingViewOf(pending: PendingItem): PendingView {
+  const { id, argsSchema: _, ...item } = pending;
   return isAboutCall(item) ? { ...item, toolCallId: id } : { ...item, id };
 }
 
