@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
-import { lockedThreads } from '../../shared/state/thread/lock.ts';
+import { lockedThreads, type LockedThread } from '../../shared/state/thread/lock.ts';
 import type { Connected } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
@@ -36,13 +36,8 @@ export interface PeopleFacts {
 }
 
 /** Runs that wait for their turn in a thread. */
-export interface ThreadFacts {
-  readonly tenant: string;
-  readonly threadId: string;
-  readonly lockOwner: string;
+export interface ThreadFacts extends Pick<LockedThread, 'tenant' | 'threadId' | 'lockOwner' | 'suspended'> {
   readonly waiting: number;
-  /** The lock owner is suspended. */
-  readonly suspended: boolean;
 }
 
 /** What runs wait for that is not a worker. At most the first hundred of each. */

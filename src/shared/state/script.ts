@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isDelta, isLifecycle, type EventBody, type EventEnvelope } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
-import type { Lineage, RunRequest } from '../contract/run.ts';
+import type { RunRecord } from '../contract/run.ts';
 import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
 import type { KeySpace } from './keys.ts';
@@ -121,13 +121,6 @@ export function recordTtlS({ resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>, hasE
 /** An event on its way out: the envelope without the number, which the store gives. */
 export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
 
-/** What the stamp of an event reads of a run. */
-interface Subject {
-  readonly runId: string;
-  readonly request: RunRequest;
-  readonly parent?: Lineage | undefined;
-}
-
 /** An event as scripts take it: a letter for where it goes, then its JSON without version and number. */
 export function scriptEvent(event: OutgoingEvent): string {
   return flagged(event);
@@ -143,7 +136,7 @@ function flagged(event: { readonly type: EventBody['type'] }): string {
 }
 
 /** The fields that every event of a run has. */
-export function stampOf({ runId, request, parent }: Subject) {
+export function stampOf({ runId, request, parent }: Pick<RunRecord, 'runId' | 'request' | 'parent'>) {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
   return defined({
     runId,

@@ -1,15 +1,11 @@
 import { Queue } from 'bullmq';
 import { defined } from '../../base/collections.ts';
 import { jobIdFor } from '../../base/ids.ts';
-import { jobOptions, jobVersion, type JobKind } from '../../contract/run.ts';
+import { jobOptions, jobVersion, type RunJob } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 
 /** One segment of a run as a job. */
-export interface SegmentJob {
-  readonly kind: JobKind;
-  readonly runId: string;
-  readonly segment: number;
-}
+export type SegmentJob = Readonly<Pick<RunJob, 'kind' | 'runId' | 'segment'>>;
 
 export interface JobPosition {
   readonly priority?: number | undefined;

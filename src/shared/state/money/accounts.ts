@@ -37,14 +37,8 @@ export interface AccountState {
   readonly reservedMicrocents: number;
 }
 
-/** An account in one of its windows. */
-export interface AccountWindow {
-  readonly scope: BudgetScope;
-  readonly id: string;
-  readonly window: BudgetWindow;
-  /** As `windowOf` names it. */
-  readonly windowStart: string;
-}
+/** An account in one of its windows, whose start is as `windowOf` names it. */
+export type AccountWindow = Readonly<Pick<BudgetView, 'scope' | 'id' | 'window' | 'windowStart'>>;
 
 const amount = z.coerce.number().int().min(0).default(0);
 

@@ -1,6 +1,7 @@
 import { jsonOr, jsonText } from '../../base/json.ts';
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
+import type { Attempt } from '../../contract/journal/journal.ts';
 import { costCounters, windowOf, type CostRow, type CostSums, type Usage } from '../../contract/money.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
@@ -75,12 +76,8 @@ export function costSource({ agent, provider, model }: CostSource): string {
 }
 
 /** One attempt that was paid for. */
-export interface PaidAttempt {
-  readonly provider: string;
-  readonly model: string;
+export interface PaidAttempt extends Readonly<Pick<Attempt, 'provider' | 'model' | 'costMicrocents' | 'priced'>> {
   readonly usage: Usage;
-  readonly costMicrocents: number;
-  readonly priced: boolean;
 }
 
 /** What these attempts of an agent add to the hash at `keys.costs`. The ledger adds unconfirmed cost. */

@@ -1,7 +1,7 @@
 import { jsonOr } from '../../base/json.ts';
 import type { RunError } from '../../base/errors.ts';
 import { type PendingItem, pendingItem } from '../../contract/event.ts';
-import { type JobKind, type RunStatus, jobKind, runStatus } from '../../contract/run.ts';
+import { type RunRecord, jobKind, runStatus } from '../../contract/run.ts';
 import { z } from 'zod';
 import { loadScript, runScript, type RunKeySpace } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
@@ -16,13 +16,8 @@ export interface OpenRunInfo {
   /** There is a record that cannot be read, or the node that would have it cannot be asked. */
   readonly unread?: 'illegible' | RunError;
   /** Absent when there is no record: it expired, or its creation never finished. */
-  readonly run?: {
-    readonly status: RunStatus;
-    readonly kind: JobKind;
-    readonly queue: string;
-    readonly segment: number;
+  readonly run?: Readonly<Pick<RunRecord, 'status' | 'kind' | 'queue' | 'segment' | 'tenant'>> & {
     readonly requeues: number;
-    readonly tenant: string;
     readonly agentId: string;
     readonly thread: string | undefined;
     /** What a suspended run waits for. */

@@ -5,7 +5,7 @@ import { legibleLineage, legibleRequest } from '../../../contract/run-record.ts'
 import { jsonText } from '../../../base/json.ts';
 import { lookSoon } from '../open-runs.ts';
 import { loadScript, type RunKeySpace, runOnRun, scriptEvent, eventTargets, stampOf } from '../../script.ts';
-import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
+import { jobKind, type RunRecord } from '../../../contract/run.ts';
 
 const script = loadScript(import.meta.url, './resume.lua');
 
@@ -24,11 +24,7 @@ export interface WaitEnd {
 }
 
 /** Where the new job of the run belongs. */
-export interface ResumedRun {
-  readonly queue: string;
-  readonly segment: number;
-  readonly kind: JobKind;
-}
+export type ResumedRun = Readonly<Pick<RunRecord, 'queue' | 'segment' | 'kind'>>;
 
 /** Adds the job of a resumed run, in front of other runs: what has begun is to end. */
 export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<void>;
@@ -90,12 +86,8 @@ export async function afterWait(
 }
 
 /** What the events of a run need of its record. */
-export interface WaitingRun {
-  readonly runId: string;
-  readonly tenant: string;
+export interface WaitingRun extends Readonly<Pick<RunRecord, 'runId' | 'tenant' | 'request' | 'parent'>> {
   readonly status: string;
-  readonly request: RunRequest;
-  readonly parent: Lineage | undefined;
 }
 
 /** A run whose wait is about to end: it is checked soon, in case its job is lost. Undefined when there is no such run. */
