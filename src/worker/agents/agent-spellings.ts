@@ -67,9 +67,12 @@ export function canonicalAgent(given: Readonly<Record<string, unknown>>): Canoni
   const writtenAs = new Map<string, string>();
   for (const group of groups) if (isRecord(source[group])) source[group] = { ...source[group] };
   for (const [spelling, field, convert = (value: unknown) => value] of fieldSpellings) {
-    const value = take(source, spelling);
+    const written = slotOf(source, spelling);
+    const value = written.from?.[written.name];
+    if (written.from) delete written.from[written.name];
     if (value === undefined) continue;
-    const before = writtenAs.get(field) ?? (has(source, field) ? field : undefined);
+    const own = slotOf(source, field);
+    const before = writtenAs.get(field) ?? (own.from?.[own.name] === undefined ? undefined : field);
     if (before !== undefined) problems.push(`${field}: is given as ${before} and as ${spelling}; give one of them`);
     else if (put(source, field, convert(value))) writtenAs.set(field, spelling);
   }
@@ -97,18 +100,6 @@ function slotOf(source: Record<string, unknown>, path: string) {
   const dot = path.indexOf('.');
   const from = dot === -1 ? source : source[path.slice(0, dot)];
   return { from: isRecord(from) ? from : undefined, name: path.slice(dot + 1) };
-}
-
-function take(source: Record<string, unknown>, path: string): unknown {
-  const { from, name } = slotOf(source, path);
-  const value = from?.[name];
-  if (from) delete from[name];
-  return value;
-}
-
-function has(source: Record<string, unknown>, path: string): boolean {
-  const { from, name } = slotOf(source, path);
-  return from?.[name] !== undefined;
 }
 
 /** False when what is there cannot hold the field: it is a problem by itself. */

@@ -152,21 +152,14 @@ async function eachIn(
   }
 }
 
-async function eachModule(
-  dir: string,
-  problems: string[],
-  take: (module: Readonly<Record<string, unknown>>, file: string) => readonly string[],
-): Promise<void> {
-  await eachIn(dir, isModule, problems, async (path, file) => take(await imported(path), file));
-}
-
 async function imported(path: string): Promise<Readonly<Record<string, unknown>>> {
   return (await import(pathToFileURL(path).href)) as Readonly<Record<string, unknown>>;
 }
 
 /** Modules that default-export what a capability brings; its name is the file's. */
 async function loadCapabilities(dir: string, { register }: ToolOffer, problems: string[]): Promise<void> {
-  await eachModule(dir, problems, ({ default: resolver }, file) => {
+  await eachIn(dir, isModule, problems, async (path, file) => {
+    const { default: resolver } = await imported(path);
     if (typeof resolver !== 'function') return ['does not default-export a function'];
     register(basename(file, extname(file)), resolver as CapabilityResolver);
     return [];
@@ -181,7 +174,8 @@ async function loadMade<T extends { readonly id: string }>(
   makers: Readonly<Record<string, (value: unknown) => value is T>>,
 ): Promise<readonly T[]> {
   const found: T[] = [];
-  await eachModule(dir, problems, ({ default: made }) => {
+  await eachIn(dir, isModule, problems, async (path) => {
+    const { default: made } = await imported(path);
     const isMade = Object.values(makers).find((one) => one(made));
     if (!isMade?.(made)) return [`does not default-export ${Object.keys(makers).join(' or ')}`];
     if (found.some(({ id }) => id === made.id)) return [`${what}${made.id} is defined twice`];
@@ -194,8 +188,8 @@ async function loadMade<T extends { readonly id: string }>(
 /** Modules that export tools by any name. */
 async function loadTools(dir: string, problems: string[]): Promise<Map<string, Tool>> {
   const tools = new Map<string, Tool>();
-  await eachModule(dir, problems, (module) => {
-    const found = Object.values(module).filter(isTool);
+  await eachIn(dir, isModule, problems, async (path) => {
+    const found = Object.values(await imported(path)).filter(isTool);
     const twice = found.filter((tool) => tools.has(tool.name) && tools.get(tool.name) !== tool);
     for (const tool of found) tools.set(tool.name, tool);
     if (found.length === 0) return ['exports no defineTool(…)'];

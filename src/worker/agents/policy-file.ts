@@ -14,6 +14,8 @@ const rules = z
     }
   });
 
+const maxHosts = 10_000;
+
 /** A host as URLs write it, or undefined when the text is anything else than a host. */
 function hostIn(text: string): string | undefined {
   const url = `https://${text}/`;
@@ -23,33 +25,26 @@ function hostIn(text: string): string | undefined {
   return port === '' && text.endsWith(':443') ? `${host}:443` : (port && host) || hostname;
 }
 
-const domain = z.string().transform((text, context) => {
-  const host = hostIn(text);
-  if (host !== undefined && !/:\d+$/.test(host) && host.includes('.')) return host.replace(/\.$/, '');
-  context.addIssue({
-    code: 'custom',
-    message: 'must be the full name of a host, without a port, a path or a wildcard',
+function hostList(message: string, read: (text: string) => string | undefined) {
+  const host = z.string().transform((text, context) => {
+    const found = read(text);
+    if (found === undefined) context.addIssue({ code: 'custom', message });
+    return found ?? z.NEVER;
   });
-  return z.NEVER;
-});
-
-const hostAndPort = z.string().transform((text, context) => {
-  const host = hostIn(text);
-  if (host !== undefined) return host;
-  context.addIssue({ code: 'custom', message: 'must be host or host:port' });
-  return z.NEVER;
-});
-
-const maxHosts = 10_000;
+  return z.array(host).max(maxHosts);
+}
 
 const policyFile = z.strictObject({
   rules: rules.default([]),
   /** Commands that tools may start, each in full. None: no tool may start any. */
   commands: z.array(z.string().min(1).max(1_000)).max(maxHosts).default([]),
   /** The only hosts that tools may contact. Absent: every public one. */
-  domains: z.array(domain).max(maxHosts).optional(),
+  domains: hostList('must be the full name of a host, without a port, a path or a wildcard', (text) => {
+    const host = hostIn(text);
+    return host?.includes('.') && !/:\d+$/.test(host) ? host.replace(/\.$/, '') : undefined;
+  }).optional(),
   /** `host` or `host:port` that tools may contact without TLS. */
-  allowInsecure: z.array(hostAndPort).max(maxHosts).default([]),
+  allowInsecure: hostList('must be host or host:port', hostIn).default([]),
 });
 
 /** The operator's rules. */

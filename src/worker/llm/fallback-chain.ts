@@ -127,7 +127,8 @@ export class FallbackChain {
       }
       const end = await this.#tryEntry(candidate, position, walk);
       if ('answer' in end) {
-        this.#recordAnswer(candidate);
+        for (const name of [candidate.provider.id, cooldownName(candidate)]) this.#cooling.delete(name);
+        this.#serving = nameOf(candidate);
         return { answer: end.answer, provider: candidate.provider.id, model: candidate.model, attempts: walk.attempts };
       }
       this.#leaveAlone(cooldownName(candidate));
@@ -225,12 +226,6 @@ export class FallbackChain {
 
   #leaveAlone(name: string): void {
     this.#cooling.set(name, this.#deps.clock.monotonic() + (this.#deps.cooldownMs ?? defaultCooldownMs));
-  }
-
-  #recordAnswer(candidate: Candidate): void {
-    this.#cooling.delete(candidate.provider.id);
-    this.#cooling.delete(cooldownName(candidate));
-    this.#serving = nameOf(candidate);
   }
 
   #priceOf(provider: string, model: string): Price | undefined {

@@ -86,12 +86,11 @@ function find(prices: ReadonlyMap<string, Price>, provider: string, model: strin
 }
 
 function priceOf(entry: PriceEntry): Price {
-  const input = usdToMicrocents(entry.inputUsdPerMillion);
   return {
-    input,
+    input: usdToMicrocents(entry.inputUsdPerMillion),
     output: usdToMicrocents(entry.outputUsdPerMillion),
-    cached: entry.cachedUsdPerMillion === undefined ? input : usdToMicrocents(entry.cachedUsdPerMillion),
-    cacheWrite: entry.cacheWriteUsdPerMillion === undefined ? input : usdToMicrocents(entry.cacheWriteUsdPerMillion),
+    cached: usdToMicrocents(entry.cachedUsdPerMillion ?? entry.inputUsdPerMillion),
+    cacheWrite: usdToMicrocents(entry.cacheWriteUsdPerMillion ?? entry.inputUsdPerMillion),
   };
 }
 
@@ -100,12 +99,8 @@ function publicPrice(provider: string, model: string, at: Date): Price | undefin
   const input = found && rateOf(found['input_mtok']);
   const output = found && rateOf(found['output_mtok']);
   if (input === undefined || output === undefined) return undefined;
-  return {
-    input,
-    output,
-    cached: rateOf(found?.['cache_read_mtok']) ?? input,
-    cacheWrite: rateOf(found?.['cache_write_mtok']) ?? input,
-  };
+  const cached = rateOf(found?.['cache_read_mtok']) ?? input;
+  return { input, output, cached, cacheWrite: rateOf(found?.['cache_write_mtok']) ?? input };
 }
 
 function rateOf(price: ModelPrice[string]): Rate | undefined {

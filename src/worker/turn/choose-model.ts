@@ -2,7 +2,6 @@ import type { ModelHint, ModelTier } from '../../shared/contract/agent/agent.ts'
 import type { ModelName } from '../llm/candidate.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { StepPlan } from './prepare-step.ts';
-import type { TurnSpec } from './turn-ports.ts';
 
 /** What an agent and its tools wish for, with the tiers already resolved. */
 export interface ModelPreferences {
@@ -13,11 +12,12 @@ export interface ModelPreferences {
   readonly tools: ReadonlyMap<string, ModelHint>;
 }
 
-/**
- * The model that a turn begins with, when nothing else is wished for. Its source is `override` where the request names it, `node`
- * where the node does; anything else gives way to the agent's preference.
- */
-type DefaultModel = Pick<TurnSpec, 'model' | 'modelSource'>;
+/** The model that a turn begins with, when nothing else is wished for. */
+interface DefaultModel {
+  readonly model: string;
+  /** `override`: the request names it. `node`: the node does. Anything else gives way to the agent's preference. */
+  readonly modelSource: string;
+}
 
 export interface ModelChoice {
   readonly model: string;

@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { defined } from '../../shared/base/collections.ts';
-import type { Turn } from './turn-ports.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import type { JournalFold } from '../../shared/contract/journal/fold.ts';
+import type { ToolExecutor } from '../tools/execute/execute.ts';
 import { within } from '../../shared/base/deadline.ts';
 
 /** What a step is about to begin with. */
@@ -39,8 +42,20 @@ export type PrepareStep = (step: StepView) => StepPlan | undefined | Promise<Ste
 
 const timeoutMs = 10_000;
 
+/** The turn, as far as a plan needs it. */
+interface Planned {
+  readonly deps: {
+    readonly prepareStep?: PrepareStep | undefined;
+    readonly tools: Pick<ToolExecutor, 'advertised'>;
+    readonly clock: Clock;
+    readonly redactor: Redactor;
+  };
+  readonly growing: Pick<JournalFold, 'state'>;
+  readonly signal: AbortSignal;
+}
+
 /** Asks the program what the step with this number has to do. Throws `internal` for everything that is no plan. */
-export async function askForPlan({ deps, signal, growing: { state } }: Turn, stepNumber: number): Promise<StepPlan> {
+export async function askForPlan({ deps, signal, growing: { state } }: Planned, stepNumber: number): Promise<StepPlan> {
   const { prepareStep: ask, clock, redactor } = deps;
   if (!ask) return {};
   const lastCalls = state.calls.map(({ name, args, result }) => defined({ name, args, errorKind: result?.errorKind }));

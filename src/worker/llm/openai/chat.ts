@@ -4,7 +4,7 @@ import type { LlmProvider, LlmRequest } from '../provider.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
-import { wireArgs, wireMetadata } from './wire-values.ts';
+import { wireArgs, wireMetadata, wireTool } from './wire-values.ts';
 
 /**
  * Any server that speaks OpenAI's chat completions. One call makes one request: no retries. Throws `invalid_config` when
@@ -52,7 +52,7 @@ export function chatBody(request: LlmRequest, options: WireOptions): Body {
     model: request.model,
     messages: wireMessages(request.messages, options.provider),
     metadata,
-    tools: hasTools ? wireTools(tools) : undefined,
+    tools: hasTools ? tools.map((tool) => ({ type: 'function' as const, function: wireTool(tool) })) : undefined,
     tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
     max_tokens: maxTokensField === 'max_tokens' ? maxOutputTokens : undefined,
     max_completion_tokens: maxTokensField === 'max_completion_tokens' ? maxOutputTokens : undefined,
@@ -63,13 +63,6 @@ export function chatBody(request: LlmRequest, options: WireOptions): Body {
     response_format: responseFormat as unknown as Body['response_format'],
   });
   return streams ? { ...body, stream: true, stream_options: { include_usage: true } } : { ...body, stream: false };
-}
-
-function wireTools(tools: NonNullable<LlmRequest['tools']>): NonNullable<Body['tools']> {
-  return tools.map(({ name, description, parameters }) => ({
-    type: 'function',
-    function: { name, description, parameters },
-  }));
 }
 
 function wireToolChoice(choice: LlmRequest['toolChoice']): NonNullable<Body['tool_choice']> {

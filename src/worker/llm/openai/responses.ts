@@ -5,7 +5,7 @@ import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../../shared/contract/message.ts';
-import { wireArgs, wireMetadata } from './wire-values.ts';
+import { wireArgs, wireMetadata, wireTool } from './wire-values.ts';
 
 export interface OpenAiResponsesOptions extends OpenAiOptions {
   /** Does this model reason? Default: by the capabilities. Models that do not refuse to be asked for reasoning. */
@@ -55,7 +55,10 @@ function responsesBody(request: LlmRequest, options: OpenAiResponsesOptions): Bo
     background: false,
     previous_response_id: session,
     include: reasons ? reasoningFields : undefined,
-    tools: hasTools ? wireTools(tools) : undefined,
+    // Strict is the default of this interface, and it refuses schemas that have optional fields.
+    tools: hasTools
+      ? tools.map((tool) => ({ type: 'function' as const, ...wireTool(tool), strict: false }))
+      : undefined,
     tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
     max_output_tokens: maxOutputTokens,
     temperature,
@@ -69,17 +72,6 @@ function responsesBody(request: LlmRequest, options: OpenAiResponsesOptions): Bo
 function reasoningOf(effort: string | undefined, { reasoningSummary }: OpenAiResponsesOptions) {
   if (effort === undefined && reasoningSummary === undefined) return undefined;
   return defined({ effort: effort as OpenAI.Reasoning['effort'], summary: reasoningSummary });
-}
-
-function wireTools(tools: NonNullable<LlmRequest['tools']>): NonNullable<Body['tools']> {
-  // Strict is the default of this interface, and it refuses schemas that have optional fields.
-  return tools.map(({ name, description, parameters }) => ({
-    type: 'function',
-    name,
-    description,
-    parameters,
-    strict: false,
-  }));
 }
 
 function wireToolChoice(choice: LlmRequest['toolChoice']): NonNullable<Body['tool_choice']> {

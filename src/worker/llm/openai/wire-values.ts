@@ -1,6 +1,6 @@
 import { jsonOr, jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
-import type { LlmRequest } from '../provider.ts';
+import type { AdvertisedTool, LlmRequest } from '../provider.ts';
 
 const pieceChars = 64;
 const maxMetadataFields = 16;
@@ -50,6 +50,10 @@ export function wireMetadata({ metadata }: LlmRequest): Record<string, string> |
         (typeof value === 'string' ? value : jsonText(value)).slice(0, maxMetadataChars),
       ]),
   );
+}
+
+export function wireTool({ name, description, parameters }: AdvertisedTool) {
+  return { name, description, parameters };
 }
 
 /** Several servers parse the arguments of past calls and fail the whole request when they are not JSON. */

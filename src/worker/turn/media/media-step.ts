@@ -121,16 +121,13 @@ async function ask(
 /** Providers are code of others: what they answer is looked at. */
 function checked(started: MediaStart, { provider, model }: MediaMaking, port: MediaPort): MediaStart {
   const { media, jobId }: { readonly media?: unknown; readonly jobId?: unknown } = started;
-  if ((media === undefined) === (jobId === undefined)) {
-    throw new RunError('internal', `provider ${provider.id} must answer with media or with a job for model ${model}`);
-  }
-  if (jobId !== undefined && !port.pollMedia) {
-    throw new RunError('internal', `provider ${provider.id} gave a media job and cannot be asked for it`);
-  }
+  const fault = (what: string) => new RunError('internal', `provider ${provider.id} ${what}`);
+  if ((media === undefined) === (jobId === undefined))
+    throw fault(`must answer with media or with a job for model ${model}`);
   if (jobId === undefined) return started;
-  if (typeof jobId !== 'string' || jobId === '' || jobId.length > maxJobIdChars) {
-    throw new RunError('internal', `provider ${provider.id} gave a media job an id that is none`);
-  }
+  if (!port.pollMedia) throw fault('gave a media job and cannot be asked for it');
+  if (typeof jobId !== 'string' || jobId === '' || jobId.length > maxJobIdChars)
+    throw fault('gave a media job an id that is none');
   return { jobId: cleanText(jobId) };
 }
 
