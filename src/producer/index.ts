@@ -57,6 +57,7 @@ export type { ThreadExportLine, ThreadItem, ThreadView } from '../shared/contrac
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose.ts';
+export type { ProviderReport } from '../shared/contract/provider-report.ts';
 export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './client/diagnose-waits.ts';
 export { agentView, type AgentView } from '../shared/contract/agent/agent.ts';
 export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/contract/control.ts';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { systemClock } from '../shared/base/clock.ts';
 import { closedNames } from '../shared/base/ids.ts';
 import type { Log } from '../shared/base/log.ts';
 import type { Redactor } from '../shared/base/redact.ts';
@@ -30,6 +31,8 @@ import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import { serveHealth } from './ops/health.ts';
 import type { KnownLabels } from './ops/metrics/series.ts';
 import { WorkerMetrics } from './ops/metrics/metrics.ts';
+import { ProviderWatch } from './ops/provider-watch.ts';
+import type { Observer } from './run/ports.ts';
 import { CancelWatch } from './run/signals.ts';
 import { FlushTimer } from './run/writer.ts';
 import { abandonRun } from './run/run-job.ts';
@@ -91,7 +94,18 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
     redisUp: async () => (await writes.look())?.redis !== 'away',
     known,
   });
-  const stores: WorkerStores = await openStores(redis, storesOptions(options, name, queues, metrics), opening);
+  const watch = opening.use(
+    new ProviderWatch(options.providers.about, { clock: systemClock, redactor: options.redactor }),
+  );
+  const observe: Observer = (event, context) => {
+    watch.observe(event);
+    metrics.observe(event, context);
+  };
+  const stores: WorkerStores = await openStores(
+    redis,
+    storesOptions(options, name, queues, { metrics, observe }),
+    opening,
+  );
   const supervision = redisSupervision(redis.space);
   const parts = { options, name, redis, queues, metrics, stores, supervision };
   const deps: JobDeps = { ...models, ...depsOf(parts, known, opening) };
@@ -115,8 +129,10 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
       agents: [...agents.values()].map((agent) => agentViewOf(agent.definition)),
       about: { name, queues: WORKER_QUEUES, concurrency, startedAt, version: packageVersion },
       active: () => consumer.active,
+      providers: () => watch.reports(),
     }),
   );
+  void watch.look();
   opening.use(await scheduleReconciler(reconciler, { ...bullOf(parts), queues, everyMs: reconcileMs }));
   await Promise.all([consumer.start(), postrun.start()]);
   const closing = opening.move();
@@ -169,14 +185,14 @@ function storesOptions(
   { config, log, redactor, tenants }: WorkerOptions,
   name: string,
   queues: RunQueues,
-  metrics: WorkerMetrics,
+  { metrics, observe }: { readonly metrics: WorkerMetrics; readonly observe: Observer },
 ): Parameters<typeof openStores>[1] {
   return {
     config,
     log,
     redactor,
     tenants,
-    observe: (event, context) => metrics.observe(event, context),
+    observe,
     observeLimiter: metrics.models.rateLimiter,
     addJob: async ({ runId, queue, kind, segment }) =>
       await queues.add(queue, { runId, kind, segment }, { first: true }),

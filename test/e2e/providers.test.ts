@@ -1,5 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { startAimock } from '../support/aimock.ts';
+import type { ProviderReport } from '../../src/producer/index.ts';
+import { millrace, settings } from '../producer/cli/support/cli-process.ts';
+import { call } from '../support/http.ts';
+import { until } from '../support/redis.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { tokensPerCall } from '../support/plan.ts';
 import { makeWorld } from '../support/world.ts';
@@ -46,6 +50,26 @@ test('the agents that run on one OpenAI-compatible server run on another one unc
     tools: ['charge x', 'look y', 'look z'],
     usage: { input: 3 * tokensPerCall.input, output: 3 * tokensPerCall.output },
   });
+});
+
+test('workers report their providers to doctor and to the readiness of a producer', async () => {
+  const world = await makeWorld({ producer: true });
+  const reports = async () => ((await call('GET', `${world.url}/readyz`)).body.providers ?? []) as ProviderReport[];
+  const [report] = await until('the provider answers', async () => {
+    const found = await reports();
+    return found[0]?.endpoint ? found : undefined;
+  });
+  const { host } = new URL(world.provider.baseUrl);
+  expect(report).toMatchObject({ id: 'openai', kind: 'openai', host, endpoint: { state: 'answers', status: 200 } });
+  await world.ended(await world.submit('hands', [{ text: 'Never.', faults: [{ kind: 'status', status: 401 }] }]));
+  const failed = await until('the refusal is reported', async () => {
+    const [found] = await reports();
+    return found?.lastError ? found.lastError : undefined;
+  });
+  expect(failed).toMatchObject({ kind: 'auth', status: 401 });
+  expect(failed).not.toHaveProperty('message');
+  const doctor = await millrace(['doctor'], { env: settings(world.fleet.prefix, { REDIS_URL: world.fleet.redisUrl }) });
+  expect(doctor.stdout).toMatch(/^FAIL {2}provider openai .* answers; last error .* auth 401 for /m);
 });
 
 test('an agent runs on a provider of kind openai-responses, as its entry in the providers file says', async () => {

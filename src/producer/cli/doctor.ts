@@ -1,21 +1,22 @@
 import { printJson, examples, exitCodes, type Cli } from './cli.ts';
-import { asJson, command } from './options/command.ts';
+import { asJson, command, flag } from './options/command.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import type { Diagnosis } from '../client/diagnose.ts';
 import { clientFor, configOf } from './options/open-client.ts';
-import { checkDiagnosis, fail, ok, warn, type Check } from './doctor/checks.ts';
+import { fail, ok, warn, type Check } from './doctor/check.ts';
+import { checkDiagnosis } from './doctor/checks.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
 export const addDoctor = command('doctor', {
-  description: 'Examine Redis, queues, workers, runs and the model provider, and say what to do.',
-  options: [asJson],
+  description: 'Examine Redis, queues, workers, their model providers and runs, and say what to do.',
+  options: [flag('--here', 'also the provider that a worker started in this shell would use'), asJson],
   help:
     examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
     '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
-  work: async (cli, { json }) => {
+  work: async (cli, { here, json }) => {
     const config = configOf(cli);
-    const provider = checkProvider(config, cli.interrupted);
+    const provider = here ? checkProvider(config, cli.interrupted) : [];
     const diagnosis = await diagnosisOf(config);
     const isReached = 'redis' in diagnosis;
     const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
@@ -49,14 +50,17 @@ function lineOf(cli: Cli, { name, level, text, advice }: Check, width: number): 
 const defaultBaseUrl = 'https://api.openai.com/v1';
 const deadlineMs = 5_000;
 
+/** Of the line that `--here` adds. */
+const name = 'this shell';
+
 /** Asks the default provider for its list of models, which costs nothing. Never throws and never shows the key. */
 export async function checkProvider(config: Config, signal: AbortSignal): Promise<Check> {
-  if (config.MILLRACE_SCRIPT) return ok('provider', `scripted (${config.MILLRACE_SCRIPT})`);
+  if (config.MILLRACE_SCRIPT) return ok(name, `scripted (${config.MILLRACE_SCRIPT})`);
   const key = config.OPENAI_API_KEY;
   if (!key && !config.OPENAI_BASE_URL) {
-    if (config.MILLRACE_PROVIDERS) return ok('provider', `as ${config.MILLRACE_PROVIDERS} says; not asked`);
+    if (config.MILLRACE_PROVIDERS) return ok(name, `as ${config.MILLRACE_PROVIDERS} says; not asked`);
     const advice = 'set OPENAI_API_KEY, OPENAI_BASE_URL or MILLRACE_PROVIDERS';
-    return warn('provider', 'none: the built-in scripted model answers', advice);
+    return warn(name, 'none: the built-in scripted model answers', advice);
   }
   const url = `${(config.OPENAI_BASE_URL ?? defaultBaseUrl).replace(/\/$/, '')}/models`;
   const { host } = new URL(url);
@@ -68,14 +72,14 @@ export async function checkProvider(config: Config, signal: AbortSignal): Promis
     await answer.body?.cancel();
     return judge(host, answer.status);
   } catch {
-    return fail('provider', `${host} cannot be reached`, 'check OPENAI_BASE_URL, the proxy and the network');
+    return fail(name, `${host} cannot be reached`, 'check OPENAI_BASE_URL, the proxy and the network');
   }
 }
 
 function judge(host: string, status: number): Check {
   if (status === 401 || status === 403)
-    return fail('provider', `${host} does not accept the key (${status})`, 'check OPENAI_API_KEY');
-  if (status >= 500) return fail('provider', `${host} answers ${status}`, 'the provider has trouble; runs are retried');
+    return fail(name, `${host} does not accept the key (${status})`, 'check OPENAI_API_KEY');
+  if (status >= 500) return fail(name, `${host} answers ${status}`, 'the provider has trouble; runs are retried');
   // A compatible server need not have this list: any answer shows that it is there.
-  return ok('provider', `${host} answers`);
+  return ok(name, `${host} answers`);
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { pairsOf } from '../../shared/base/collections.ts';
+import { providerReport, providerTrouble, type ProviderReport } from '../../shared/contract/provider-report.ts';
 import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
@@ -18,6 +19,8 @@ const workerInfo = z.object({
   concurrency: z.number().catch(0),
   active: z.number().catch(0),
   version: z.string().catch(''),
+  /** As the worker has them; none of a worker of an earlier version. */
+  providers: z.array(providerReport).readonly().catch([]),
 });
 
 /** A worker by its last heartbeat. */
@@ -99,6 +102,16 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
 /** Every queue that exists. */
 export async function queueDepths(client: TenantClient): Promise<Readonly<Record<string, QueueState>>> {
   return await reach(client, async (at) => depths(await liveWorkers(at), at));
+}
+
+/** The providers of all live workers, each once: of a provider that some worker has trouble with, what that worker reports. */
+export async function fleetProviders(client: TenantClient): Promise<readonly ProviderReport[]> {
+  const workers = await reach(client, liveWorkers);
+  const byId = Map.groupBy(
+    workers.flatMap(({ providers }) => providers),
+    ({ id }) => id,
+  );
+  return [...byId.values()].flatMap((reports) => reports.find(providerTrouble) ?? reports[0] ?? []);
 }
 
 async function depths(workers: readonly WorkerFacts[], { core, redis }: Connected) {

@@ -17,7 +17,8 @@ import { type Rights, checkRunId } from './accept/validate.ts';
 import { cancelRun } from './cancel.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
-import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
+import type { ProviderReport } from '../../shared/contract/provider-report.ts';
+import { diagnose, fleetProviders, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
@@ -298,6 +299,14 @@ export class Millrace implements AsyncDisposable {
   /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
   async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
     return await queueDepths(this.#client);
+  }
+
+  /**
+   * The model providers that live workers report, by id: whether they have a key, whether they answer, their last error. Of
+   * one that several workers have, the report of a worker that has trouble with it.
+   */
+  async providers(): Promise<readonly ProviderReport[]> {
+    return await fleetProviders(this.#client);
   }
 
   /**

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { orLate } from '../../shared/base/deadline.ts';
 import { rightsProblem } from '../../shared/state/errors.ts';
+import { providerReport, type ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import { durabilityLevels, type DurabilityLevel } from '../client/diagnose.ts';
@@ -23,6 +24,11 @@ export const readinessAnswer = z.object({
   reason: z.string().optional(),
   // No reason to turn traffic away: their runs wait. Absent: none is known.
   unservedQueues: z.array(z.string()).readonly().optional().describe('Run queues that no live worker serves.'),
+  providers: z
+    .array(providerReport)
+    .readonly()
+    .optional()
+    .describe('The model providers that live workers report, by id. Absent: no worker reports any.'),
 });
 type ReadinessAnswer = Readonly<z.infer<typeof readinessAnswer>>;
 
@@ -31,6 +37,7 @@ export interface ReadinessProbes {
   writeProblem(): Promise<WriteProblem | undefined>;
   durability(): Promise<DurabilityLevel>;
   unservedQueues(): Promise<readonly string[]>;
+  providers(): Promise<readonly ProviderReport[]>;
 }
 
 /**
@@ -42,12 +49,14 @@ export class ProducerReadiness {
   readonly #required: Config['MILLRACE_DURABILITY'];
   readonly #durability: Remembered<DurabilityLevel>;
   readonly #unserved: Remembered<readonly string[]>;
+  readonly #providers: Remembered<readonly ProviderReport[]>;
 
   constructor(probes: ReadinessProbes, required: Config['MILLRACE_DURABILITY']) {
     this.#probes = probes;
     this.#required = required;
     this.#durability = new Remembered(() => probes.durability(), durabilityAgeMs);
     this.#unserved = new Remembered(() => probes.unservedQueues(), queuesAgeMs);
+    this.#providers = new Remembered(() => probes.providers(), queuesAgeMs);
   }
 
   /** Never rejects. */
@@ -58,12 +67,17 @@ export class ProducerReadiness {
     const problem = await orLate(deadlineMs, this.#probes.writeProblem(), () => silent);
     if (problem) return { status: 'not_ready', ...problem };
     // Neither rejects. A fact that takes longer shows the next time.
-    const learnt = Promise.all([this.#durability.learn(), this.#unserved.learn()]);
+    const learnt = Promise.all([this.#durability.learn(), this.#unserved.learn(), this.#providers.learn()]);
     await orLate(until - performance.now(), learnt, () => undefined);
     const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
     if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
     const unservedQueues = this.#unserved.value ?? [];
-    return { ...this.#judge(), unservedQueues: unservedQueues.length > 0 ? unservedQueues : undefined };
+    const providers = this.#providers.value ?? [];
+    return {
+      ...this.#judge(),
+      unservedQueues: unservedQueues.length > 0 ? unservedQueues : undefined,
+      providers: providers.length > 0 ? providers : undefined,
+    };
   }
 
   #judge(): ReadinessAnswer {

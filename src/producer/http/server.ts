@@ -159,6 +159,13 @@ function readinessProbes(mill: Millrace): ReadinessProbes {
   return {
     writeProblem: () => mill.writeProblem(),
     durability: async () => (await mill.diagnose()).durability,
+    providers: async () =>
+      (await mill.providers()).map(({ lastError, ...report }) => {
+        if (!lastError) return report;
+        // What a server wrote is for operators; this route is open.
+        const { message: _, ...error } = lastError;
+        return { ...report, lastError: error };
+      }),
     unservedQueues: async () => {
       const queues = Object.entries(await mill.queueDepths());
       return queues

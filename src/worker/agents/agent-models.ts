@@ -94,7 +94,8 @@ export function modelsOf(
 
 /** One provider for every model: what library users and tests pass in. */
 export function singleProvider(provider: LlmProvider): Providers {
-  return { providerFor: (model) => ({ provider, model }), scripted: false, secrets: [] };
+  const about = [{ id: provider.id, kind: 'custom', hasKey: provider.credential !== undefined } as const];
+  return { providerFor: (model) => ({ provider, model }), scripted: false, about, secrets: [] };
 }
 
 /** The same providers, each behind these middlewares. Throws `middleware_order_violation`. */

@@ -12,8 +12,9 @@ export interface PresenceOptions {
   readonly log: Log;
   readonly lockDurationMs: number;
   readonly agents: readonly AgentView[];
-  readonly about: Omit<Heartbeat, 'active'>;
+  readonly about: Omit<Heartbeat, 'active' | 'providers'>;
   readonly active: () => number;
+  readonly providers: () => Heartbeat['providers'];
 }
 
 /** Keeps a worker and its agents announced to the fleet until it is disposed of. */
@@ -24,12 +25,15 @@ export interface Presence extends AsyncDisposable {
 
 /** Resolves once this worker is announced. Rejects when Redis cannot be reached. */
 export async function announceWorker(options: PresenceOptions): Promise<Presence> {
-  const { supervision, log, lockDurationMs, agents, about, active } = options;
+  const { supervision, log, lockDurationMs, agents, about, active, providers } = options;
   const { name } = about;
   const tried = (work: () => Promise<unknown>, message: string) => async (): Promise<void> => {
     await work().catch((err: unknown) => log.debug({ err }, message));
   };
-  const beat = tried(() => supervision.heartbeat({ ...about, active: active() }), 'heartbeat did not reach redis');
+  const beat = tried(
+    () => supervision.heartbeat({ ...about, active: active(), providers: providers() }),
+    'heartbeat did not reach redis',
+  );
   // A lock was renewed at most half its time ago when its worker dies: the pulse ends before the next worker claims the run.
   const pulse = tried(() => supervision.pulse(name, lockDurationMs * 0.4), 'pulse did not reach redis');
   const announce = tried(() => supervision.announceAgents(agents), 'agents were not announced');

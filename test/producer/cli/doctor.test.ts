@@ -2,9 +2,11 @@ import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/checks.ts';
+import type { Check } from '../../../src/producer/cli/doctor/check.ts';
+import { checkDiagnosis } from '../../../src/producer/cli/doctor/checks.ts';
 import { checkProvider } from '../../../src/producer/cli/doctor.ts';
-import type { Diagnosis } from '../../../src/producer/client/diagnose.ts';
+import type { ProviderReport } from '../../../src/shared/contract/provider-report.ts';
+import type { Diagnosis, WorkerFacts } from '../../../src/producer/client/diagnose.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { freePort, startScratchRedis } from '../../support/scratch-redis.ts';
 import { firstCells } from '../../support/markdown.ts';
@@ -13,6 +15,18 @@ import { millrace, root, settings } from './support/cli-process.ts';
 
 const empty = { waiting: 0, active: 0, delayed: 0, failed: 0, workers: 1 };
 const unserved = { ...empty, workers: 0 };
+
+const provider = { id: 'openai', kind: 'openai', host: 'api.openai.com', hasKey: true } as const;
+
+/** A live worker that reports this about its provider. */
+function workerWith(news: Partial<ProviderReport>, name = 'w'): WorkerFacts {
+  const about = { name, heartbeatAgeMs: 10, queues: ['runs'], concurrency: 50, active: 0, version: '0.1.0' };
+  return { ...about, providers: [{ ...provider, endpoint: { state: 'answers', at: ago(1_000) }, ...news }] };
+}
+
+function ago(ms: number): string {
+  return new Date(Date.now() - ms).toISOString();
+}
 
 const healthy: Diagnosis = {
   redis: {
@@ -31,7 +45,7 @@ const healthy: Diagnosis = {
   openRuns: 0,
   oldestQueuedMs: {},
   stuckRuns: [],
-  workers: [{ name: 'w', heartbeatAgeMs: 10, queues: ['runs'], concurrency: 50, active: 0, version: '0.1.0' }],
+  workers: [workerWith({})],
   queues: { runs: empty, 'runs-postrun': { ...empty, waiting: 3 }, quarantine: empty, maintenance: empty },
   quarantined: 0,
   counters: {},
@@ -148,10 +162,71 @@ test.each([
   },
 );
 
+test.each([
+  ['answers', {}, 'ok', 'api.openai.com, with a key, answers'],
+  ['has no key', { hasKey: false }, 'ok', 'api.openai.com, without a key, answers'],
+  ['has not been asked', { endpoint: undefined }, 'ok', 'api.openai.com, with a key'],
+  [
+    'does not accept the key',
+    { endpoint: { state: 'refuses_key', status: 401, at: ago(0) } },
+    'fail',
+    'api.openai.com does not accept the key (401)',
+  ],
+  ['is away', { endpoint: { state: 'unreachable', at: ago(0) } }, 'fail', 'api.openai.com cannot be reached'],
+  [
+    'was away before it answered a call',
+    { endpoint: { state: 'unreachable', at: ago(9_000) }, lastAnswerAt: ago(10) },
+    'ok',
+    'api.openai.com, with a key, answers',
+  ],
+  [
+    'refused the last call',
+    { lastError: { kind: 'auth', status: 401, message: 'no such key', model: 'm', at: ago(0) } },
+    'fail',
+    /, answers; last error \d+ ms ago: auth 401 for m: no such key$/,
+  ],
+  [
+    'is overloaded',
+    { lastError: { kind: 'overloaded', status: 503, model: 'm', at: ago(0) } },
+    'warn',
+    /; last error \d+ ms ago: overloaded 503 for m$/,
+  ],
+  [
+    'refused one request',
+    { lastError: { kind: 'bad_request', status: 400, model: 'm', at: ago(0) } },
+    'ok',
+    /; last error \d+ ms ago: bad_request 400 for m$/,
+  ],
+] satisfies [string, Partial<ProviderReport>, Check['level'], string | RegExp][])(
+  'a provider of the workers that %s shows',
+  (_, news, level, text) => {
+    const found = check('provider openai', { workers: [workerWith(news), workerWith(news, 'v')] });
+    expect(found.level).toBe(level);
+    if (typeof text === 'string') expect(found.text).toBe(text);
+    else expect(found.text).toMatch(text);
+  },
+);
+
+test('workers that differ have a line each, and without workers no provider is known', () => {
+  const away = { endpoint: { state: 'unreachable', at: ago(0) } } as const;
+  const workers = [workerWith({}, 'a'), workerWith(away, 'b'), workerWith({}, 'c')];
+  const lines = checkDiagnosis({ ...healthy, workers }).filter(({ name }) => name === 'provider openai');
+  expect(lines.map(({ level, text }) => [level, text])).toEqual([
+    ['ok', 'api.openai.com, with a key, answers (2 of 3 workers: a, c)'],
+    ['fail', 'api.openai.com cannot be reached (1 of 3 workers: b)'],
+  ]);
+  expect(check('provider', { workers: [] })).toMatchObject({
+    level: 'warn',
+    text: expect.stringContaining('no worker'),
+  });
+});
+
 test('operations explains every line', () => {
-  const names = checkDiagnosis(healthy).map(({ name }) => (name.startsWith('queue ') ? 'queue NAME' : name));
+  const names = checkDiagnosis(healthy).map(({ name }) =>
+    name.replace(/^(queue .*|provider openai)$/, (found) => `${found.split(' ')[0]} NAME`),
+  );
   const page = readFileSync(join(root, 'docs/operations.md'), 'utf8');
-  expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider']));
+  expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider', 'this shell']));
 });
 
 test('for the post-run jobs of a queue, the advice is a worker of that queue', () => {
@@ -201,7 +276,10 @@ test('doctor exits 0 with a line for everything, also as JSON', async () => {
   expect(code).toBe(0);
   expect(stdout).toMatch(/^ok {4}eviction +noeviction$/m);
   expect(stdout).toMatch(/^ok {4}stuck runs +nothing stuck$/m);
-  expect(stdout).toMatch(/^warn {2}provider/m);
+  expect(stdout).toMatch(/^warn {2}provider +no worker is running/m);
+  expect(stdout).not.toMatch(/^\w+ +this shell/m);
+  const here = await millrace(['doctor', '--here'], { env: settings(prefix) });
+  expect(here.stdout).toMatch(/^warn {2}this shell +none: the built-in scripted model answers/m);
   const json = await millrace(['doctor', '--json'], { env: settings(prefix) });
   const { checks, diagnosis } = JSON.parse(json.stdout) as { checks: Check[]; diagnosis: Diagnosis };
   expect(checks.length).toBeGreaterThan(10);
@@ -225,7 +303,7 @@ test('doctor does not show the password of a Redis that is away', async () => {
 });
 
 /** A provider that answers its list of models with this status. */
-async function provider(status: number): Promise<{ url: string; seen: (string | undefined)[] }> {
+async function modelServer(status: number): Promise<{ url: string; seen: (string | undefined)[] }> {
   const seen: (string | undefined)[] = [];
   const server = createServer((request, response) => {
     seen.push(`${request.url} ${request.headers.authorization}`);
@@ -248,7 +326,7 @@ test.each([
   [401, 'fail'],
   [503, 'fail'],
 ])('a provider that answers %i is %s', async (status, level) => {
-  const { url, seen } = await provider(status);
+  const { url, seen } = await modelServer(status);
   const found = await asked({ OPENAI_BASE_URL: url, OPENAI_API_KEY: 'sk-secret-enough' });
   expect(found.level).toBe(level);
   expect(JSON.stringify(found)).not.toContain('sk-secret');

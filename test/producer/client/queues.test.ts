@@ -11,7 +11,15 @@ const reserved = ['maintenance', 'quarantine', 'runs-postrun', 'x-postrun'];
 
 /** A worker as its heartbeat shows it. */
 async function worker({ redis, keys }: Pick<ClientWorld, 'redis' | 'keys'>, queues: readonly string[]): Promise<void> {
-  const info = { name: `w-${queues.join('-')}`, queues, concurrency: 1, active: 0, startedAt: '', version: '' };
+  const info = {
+    name: `w-${queues.join('-')}`,
+    queues,
+    concurrency: 1,
+    active: 0,
+    startedAt: '',
+    version: '',
+    providers: [],
+  };
   await redisSupervision(runKeySpace(redis, keys)).heartbeat(info);
 }
 

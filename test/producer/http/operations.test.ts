@@ -26,8 +26,9 @@ test('probes share a look at Redis, and one that takes too long counts as none',
   let asked = 0;
   const durability = async () => 'host' as const;
   const unservedQueues = async () => ['slow'];
+  const providers = async () => [];
   const quick = new ProducerReadiness(
-    { writeProblem: async () => void (asked += 1), durability, unservedQueues },
+    { writeProblem: async () => void (asked += 1), durability, unservedQueues, providers },
     'process',
   );
   const answers = await Promise.all([quick.look(), quick.look(), quick.look()]);
@@ -37,11 +38,16 @@ test('probes share a look at Redis, and one that takes too long counts as none',
   expect(asked).toBe(1);
   const never = new Promise<never>(() => {});
   expect(
-    await new ProducerReadiness({ writeProblem: () => never, durability, unservedQueues }, 'any').look(),
+    await new ProducerReadiness({ writeProblem: () => never, durability, unservedQueues, providers }, 'any').look(),
   ).toMatchObject({
     redis: 'away',
   });
-  const slow = { writeProblem: async () => undefined, durability: () => never, unservedQueues: () => never };
+  const slow = {
+    writeProblem: async () => undefined,
+    durability: () => never,
+    unservedQueues: () => never,
+    providers: () => never,
+  };
   expect(await new ProducerReadiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
   expect(await new ProducerReadiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
 });

@@ -12,6 +12,7 @@ const look = async (offered: DurabilityLevel, required: 'process' | 'host' | 're
     writeProblem: async () => undefined,
     durability: async () => offered,
     unservedQueues: async () => [],
+    providers: async () => [],
   };
   return await new ProducerReadiness(probes, required).look();
 };

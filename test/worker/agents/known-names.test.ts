@@ -12,7 +12,7 @@ import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 test('a model is known by the names that operators and agents use, and by those that its provider is asked for', () => {
   const agent = loadedFrom(defineAgent({ id: 'a', model: 'own', fallbackModels: ['second'] }));
   const served = (model: string) => ({ provider: { id: 'acme' } as never, model: `acme-${model}` });
-  const providers = { providerFor: served, scripted: false, secrets: [], models: ['listed'] };
+  const providers = { providerFor: served, scripted: false, about: [], secrets: [], models: ['listed'] };
   const known = closedNames(configuredModels([agent], ['allowed'], providers));
   for (const model of ['own', 'acme-own', 'second', 'acme-second', 'allowed', 'acme-allowed', 'listed'])
     expect(known(model)).toBe(model);

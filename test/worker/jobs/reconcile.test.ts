@@ -140,7 +140,15 @@ test('runs in quarantine call for a process only while no live worker serves it'
   await world.queues.add(quarantineQueue, { runId, kind: 'agent.turn', segment: 0 });
   await world.pass();
   expect(world.unserved()).toBe(1);
-  const info = { name: 'w', queues: [quarantineQueue], concurrency: 1, active: 0, startedAt: '', version: '' };
+  const info = {
+    name: 'w',
+    queues: [quarantineQueue],
+    concurrency: 1,
+    active: 0,
+    startedAt: '',
+    version: '',
+    providers: [],
+  };
   await world.supervision.heartbeat(info);
   await world.pass();
   expect(world.unserved()).toBe(1);

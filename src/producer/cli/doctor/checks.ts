@@ -1,22 +1,8 @@
 import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/contract/queues.ts';
 import type { Diagnosis } from '../../client/diagnose.ts';
+import { fail, ok, warn, type Check } from './check.ts';
+import { checkProviders } from './providers.ts';
 import { count, duration } from '../show/paint.ts';
-
-/** One line of `doctor`. `warn` can wait, `fail` needs attention; `advice` is what to do. */
-export interface Check {
-  readonly name: string;
-  readonly level: 'ok' | 'warn' | 'fail';
-  readonly text: string;
-  readonly advice?: string | undefined;
-}
-
-function checkOf(level: Check['level']): (name: string, text: string, advice?: string) => Check {
-  return (name, text, advice) => ({ name, level, text, advice });
-}
-
-export const ok = checkOf('ok');
-export const warn = checkOf('warn');
-export const fail = checkOf('fail');
 
 const minRedisMajor = 7;
 const clockWarnMs = 500;
@@ -27,7 +13,7 @@ const memoryFailShare = 0.95;
 const queuedTooLongMs = 60_000;
 const shownRuns = 3;
 
-/** Judges the facts. Nothing here asks Redis or the clock. */
+/** Judges the facts. Nothing here asks Redis. */
 export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
   return [
     version(diagnosis),
@@ -37,6 +23,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     clock(diagnosis),
     ...queues(diagnosis),
     workers(diagnosis),
+    ...checkProviders(diagnosis, Date.now()),
     stuck(diagnosis),
     quarantine(diagnosis),
     requeued(diagnosis),
@@ -166,7 +153,7 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
 
 function postRunJobs({ counters }: Diagnosis): Check {
   const failed = counters['postrun_jobs_failed'] ?? 0;
-  if (failed === 0) return ok('post-run jobs', 'every title and embedding was made');
+  if (failed === 0) return ok('post-run jobs', 'none failed');
   const text = `${count(failed)} titles and embeddings could not be made`;
   if (!isRecent(counters['postrun_jobs_failed_at'])) return ok('post-run jobs', `${text}, ${notLately}`);
   const advice = 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
 import { jsonOr, jsonText } from '../../base/json.ts';
+import type { ProviderReport } from '../../contract/provider-report.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue, defaultQueue } from '../../contract/queues.ts';
 import { RunError } from '../../base/errors.ts';
@@ -16,6 +17,7 @@ export interface WorkerInfo {
   readonly active: number;
   readonly startedAt: string;
   readonly version: string;
+  readonly providers: readonly ProviderReport[];
 }
 
 /** Why a run may not be to blame for the loss of a worker: it lives, or it died while it watched another run. */

@@ -6,6 +6,8 @@ import { createOpenAiChatProvider } from '../openai/chat.ts';
 import { credentialOf, type OpenAiOptions } from '../openai/call.ts';
 import { createOpenAiMedia } from '../openai/media.ts';
 import { createOpenAiResponsesProvider } from '../openai/responses.ts';
+import { askForModels } from '../openai/endpoint.ts';
+import type { ProviderReport } from '../../../shared/contract/provider-report.ts';
 import type { PriceEntry } from '../prices.ts';
 import type { LlmProvider } from '../provider.ts';
 import { limitsIn, mediaIn, readProvidersFile, type ProviderEntry } from './providers-file.ts';
@@ -22,6 +24,12 @@ const noKey = 'none';
 type Variables = (name: string) => string | undefined;
 type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatcher'>;
 
+/** A provider as its worker reports it. */
+export interface ProviderAbout extends Pick<ProviderReport, 'id' | 'kind' | 'host' | 'hasKey'> {
+  /** Answers the HTTP status of its list of models. Rejects when it cannot be reached. */
+  readonly look?: (signal: AbortSignal) => Promise<number>;
+}
+
 export interface Providers {
   /** Who serves a model, and the model's name there; undefined when no provider does. `provider` names one by its id. */
   providerFor(model: string, provider?: string): { readonly provider: LlmProvider; readonly model: string } | undefined;
@@ -29,6 +37,8 @@ export interface Providers {
   readonly scripted: boolean;
   /** Keys, for the redactor. */
   readonly secrets: readonly string[];
+  /** What there is to report about each of them. */
+  readonly about: readonly ProviderAbout[];
   readonly models?: readonly string[];
   readonly prices?: readonly PriceEntry[];
 }
@@ -88,9 +98,23 @@ export function createProviders(config: Config, env: Variables): Providers {
   return {
     providerFor: (model, provider) => find(byId, prefixes, model, provider),
     scripted: false,
+    about: [...byId.keys()].map((id) => aboutOf(id, entries, config, shared)),
     secrets: [config.OPENAI_API_KEY, ...entries.map(({ key }) => key)].filter((key) => key !== undefined),
     models: entries.flatMap(({ models, media }) => [...models, ...media].map(({ model }) => model)),
     prices: entries.flatMap(({ id, prices }) => prices.map((price) => ({ ...price, provider: id }))),
+  };
+}
+
+function aboutOf(id: string, entries: readonly ProviderEntry[], config: Config, { dispatcher }: Shared): ProviderAbout {
+  const entry = entries.find((one) => one.id === id);
+  const { OPENAI_BASE_URL = openAiUrl, OPENAI_API_KEY } = config;
+  const { kind, baseUrl, key } = entry ?? { kind: 'openai' as const, baseUrl: OPENAI_BASE_URL, key: OPENAI_API_KEY };
+  return {
+    id,
+    kind,
+    host: new URL(baseUrl).host,
+    hasKey: key !== undefined,
+    look: (signal) => askForModels({ baseUrl, key, dispatcher }, signal),
   };
 }
 
@@ -156,7 +180,8 @@ function withoutAny(config: Config): Providers {
 
 function onlyScript(source: string, scripted: boolean): Providers {
   const provider = createScriptedProvider(source === 'builtin' ? createBuiltinScript() : loadModelScript(source));
-  return { providerFor: (model) => ({ provider, model }), scripted, secrets: [] };
+  const about = [{ id: provider.id, kind: scripted ? 'builtin' : 'scripted', hasKey: false } as const];
+  return { providerFor: (model) => ({ provider, model }), scripted, about, secrets: [] };
 }
 
 /** Whose kind of name a model's name is, and the name without the prefix of its kind. */
