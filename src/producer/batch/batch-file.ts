@@ -1,27 +1,34 @@
 import { problemsOf } from '../../shared/base/problems.ts';
 import { defined } from '../../shared/base/collections.ts';
-import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { basename, extname } from 'node:path';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
-import { jsonOr, jsonText } from '../../shared/base/json.ts';
+import { canonicalJson, isRecord, jsonOr } from '../../shared/base/json.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
+import { textLines, type TextLine } from './text-lines.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */
 export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides' | 'deadlineMs'>>;
 
-/** A line of the file that is not empty. `id` is the author's own name for it. */
-export type BatchLine = { readonly line: number; readonly id: string | undefined } & (
+/** Where the lines of a batch come from, and what they have in common. */
+export interface BatchSource {
+  /** The JSONL file. */
+  readonly file: string;
+  /** The batch's name: runs have it as their `batch`, and it is part of every execution id. */
+  readonly name: string;
+  readonly defaults: BatchDefaults;
+}
+
+/**
+ * A line of the file that is not empty. `id` is the author's own name for it. `executionId` follows from the batch's name,
+ * the defaults and what the line says, not from its number: the same line has the same one wherever it stands.
+ */
+export type BatchLine = { readonly line: number; readonly id: string | undefined; readonly executionId: string } & (
   | { readonly kind: 'request'; readonly request: RunRequestInput }
   | { readonly kind: 'bad'; readonly problem: string }
 );
-
-/** What identifies a batch, and how many lines of it are not empty. */
-export interface BatchIdentity {
-  readonly key: string;
-  readonly lines: number;
-}
 
 /** A line is one input (256 KB) in JSON, which may double it, and its options. */
 const maxLineBytes = 1024 * 1024;
@@ -45,36 +52,74 @@ const openAiLine = z.object({
   ]),
 });
 
+const namePattern = /^[A-Za-z0-9._-]{1,80}$/;
+
+/** The name of a batch that was given none: that of its file, without folder and extension. */
+export function batchNameOf(file: string): string {
+  return (
+    basename(file, extname(file))
+      .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
+      .slice(0, 80) || 'batch'
+  );
+}
+
+/** Throws `validation` for a name that cannot be part of an execution id. */
+export function checkBatchName(name: string): void {
+  if (namePattern.test(name)) return;
+  throw new RunError('validation', 'the name of a batch must be 1 to 80 characters of A-Z a-z 0-9 . _ -');
+}
+
+/** How the execution ids of a batch begin; `options` differs with the defaults. */
+export function executionIdParts({ name, defaults }: Pick<BatchSource, 'name' | 'defaults'>) {
+  return { batch: `batch:${name}:`, options: `batch:${name}:${digestOf(defaults, 8)}:` };
+}
+
 /**
- * Reads a file once for its identity: the same content with the same defaults is the same batch, whatever the file is
- * called. Throws `validation` when it cannot be read.
+ * Reads the file line by line; a wrong line is yielded with its problem and hinders no other. A line that repeats another one
+ * word for word is a line of its own. A line whose id an earlier line has is wrong. Throws `validation` when the file
+ * cannot be read.
  */
-export async function identifyBatch(path: string, defaults: BatchDefaults): Promise<BatchIdentity> {
-  const digest = createHash('sha256');
-  let lines = 0;
-  for await (const line of linesOf(path, (chunk) => digest.update(chunk))) if (!isEmpty(line)) lines += 1;
-  return { key: sha256(digest.digest('hex') + jsonText(defaults)).slice(0, 20), lines };
-}
-
-/** Reads the file line by line; a wrong line is yielded with its problem and hinders no other. */
-export async function* readBatch(path: string, defaults: BatchDefaults): AsyncGenerator<BatchLine> {
-  for await (const line of linesOf(path, () => {})) if (!isEmpty(line)) yield parseLine(line, defaults);
-}
-
-/** The execution id under which a line is enqueued: it is what keeps a line from running twice. */
-export function executionIdFor(key: string, line: number): string {
-  return `batch:${key}:${line}`;
-}
-
-async function* linesOf(path: string, see: (chunk: Buffer) => void): AsyncGenerator<TextLine> {
-  const chunks = async function* () {
-    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
-      see(chunk);
-      yield chunk;
-    }
+export async function* readBatch(source: BatchSource): AsyncGenerator<BatchLine> {
+  const { options } = executionIdParts(source);
+  const copies = new Map<string, number>();
+  const lineWithId = new Map<string, number>();
+  const executionIdOf = (content: unknown) => {
+    const key = digestOf(content, 20);
+    const copy = (copies.get(key) ?? 0) + 1;
+    copies.set(key, copy);
+    return `${options}${key}${copy === 1 ? '' : `:${copy}`}`;
   };
+  for await (const text of linesOf(source.file)) {
+    if (isEmpty(text)) continue;
+    const line = text.number;
+    const parsed = withUniqueId(parseLine(text, source.defaults), line, lineWithId);
+    const { id: name } = parsed;
+    if ('request' in parsed)
+      yield { line, ...parsed, kind: 'request', executionId: executionIdOf([name, parsed.request]) };
+    else yield { line, ...parsed, kind: 'bad', executionId: executionIdOf(['bad', 'text' in text ? text.text : line]) };
+  }
+}
+
+type Parsed = { readonly id: string | undefined } & (
+  | { readonly request: RunRequestInput }
+  | { readonly problem: string }
+);
+
+function withUniqueId(parsed: Parsed, line: number, lineWithId: Map<string, number>): Parsed {
+  if (parsed.id === undefined || 'problem' in parsed) return parsed;
+  const first = lineWithId.get(parsed.id);
+  if (first !== undefined) return { id: parsed.id, problem: `has the id of line ${first}: each line needs its own` };
+  lineWithId.set(parsed.id, line);
+  return parsed;
+}
+
+function digestOf(value: unknown, characters: number): string {
+  return sha256(canonicalJson(value)).slice(0, characters);
+}
+
+async function* linesOf(path: string): AsyncGenerator<TextLine> {
   try {
-    yield* textLines(chunks(), maxLineBytes);
+    yield* textLines(createReadStream(path) as AsyncIterable<Buffer>, maxLineBytes);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).syscall === undefined) throw cause;
     throw new RunError('validation', `${path} cannot be read: ${(cause as Error).message}`, { cause });
@@ -85,10 +130,12 @@ function isEmpty(line: TextLine): boolean {
   return 'text' in line && line.text.trim() === '';
 }
 
-function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
-  if (!('text' in line)) return bad(line.number, `is longer than ${maxLineBytes} bytes`);
+const example = 'for instance {"id": "a", "input": "Where is order 7?"}';
+
+function parseLine(line: TextLine, defaults: BatchDefaults): Parsed {
+  if (!('text' in line)) return { id: undefined, problem: `is longer than ${maxLineBytes} bytes` };
   let value = jsonOr(line.text);
-  if (value === undefined) return bad(line.number, 'is not JSON');
+  if (value === undefined) return { id: undefined, problem: `is not JSON; write ${example}` };
   if (typeof value === 'string') value = { input: value };
   const openAi = openAiLine.safeParse(value);
   if (openAi.success) {
@@ -96,64 +143,26 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
     value = { id: custom_id, input: 'input' in body ? body.input : body.messages[0].content };
   }
   const parsed = plainLine.safeParse(value);
-  if (!parsed.success) return bad(line.number, problemsOf(parsed.error, 'line').join('; '), idOf(value));
+  if (!parsed.success) return { id: idOf(value), problem: problemOf(value, parsed.error) };
   const { id: ownId, custom_id, ...fieldsOfRun } = parsed.data;
   const request = { ...defaults, ...defined(fieldsOfRun) };
   const name = ownId ?? custom_id;
-  if (request.agent === undefined) return bad(line.number, 'names no agent, and no agent was given for all', name);
-  return { line: line.number, id: name, kind: 'request', request: request as RunRequestInput };
+  if (request.agent === undefined)
+    return { id: name, problem: 'needs `agent`: it names none, and --agent gives none for all' };
+  return { id: name, request: request as RunRequestInput };
 }
 
-function bad(line: number, problem: string, name?: string): BatchLine {
-  return { line, id: name, kind: 'bad', problem };
+function problemOf(value: unknown, error: z.ZodError): string {
+  if (!isRecord(value)) return `must be a JSON string or object; write ${example}`;
+  if ('body' in value)
+    return 'needs a `body` with `input`, or with `messages` of one user message: an agent has its own instructions';
+  const needsInput = value['input'] === undefined ? ['needs `input`, the text for the agent'] : [];
+  const others = { issues: error.issues.filter(({ path }) => needsInput.length === 0 || path[0] !== 'input') };
+  return [...needsInput, ...problemsOf(others, 'line', undefined, plainLine)].join('; ');
 }
 
 /** The name of a line that is wrong otherwise. */
 function idOf(value: unknown): string | undefined {
   const found = z.object({ id: id.optional(), custom_id: id.optional() }).safeParse(value);
   return found.success ? (found.data.id ?? found.data.custom_id) : undefined;
-}
-
-/** One line of a file, numbered from 1, without its end. */
-export type TextLine =
-  | { readonly number: number; readonly text: string }
-  | { readonly number: number; readonly tooLong: true };
-
-const newline = 0x0a;
-
-/**
- * Splits bytes into lines. Keeps at most one line of `maxBytes`: of a longer one only the number. The last line
- * need not end with a newline; an empty rest after the last newline is no line.
- */
-export async function* textLines(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<TextLine> {
-  let parts: Buffer[] = [];
-  let bytes = 0;
-  let number = 1;
-  const add = (part: Buffer) => {
-    bytes += part.length;
-    if (bytes <= maxBytes) parts.push(part);
-    else parts = [];
-  };
-  const take = (): TextLine => {
-    const line = bytes > maxBytes ? ({ number, tooLong: true } as const) : { number, text: textOf(parts, number) };
-    parts = [];
-    bytes = 0;
-    number += 1;
-    return line;
-  };
-  for await (const chunk of chunks) {
-    let start = 0;
-    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
-      add(chunk.subarray(start, end));
-      yield take();
-      start = end + 1;
-    }
-    if (start < chunk.length) add(chunk.subarray(start));
-  }
-  if (bytes > 0) yield take();
-}
-
-function textOf(parts: readonly Buffer[], number: number): string {
-  const text = Buffer.concat(parts).toString('utf8').replace(/\r$/, '');
-  return number === 1 ? text.replace(/^\uFEFF/, '') : text;
 }

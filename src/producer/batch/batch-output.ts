@@ -1,11 +1,13 @@
-import { createReadStream } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rename, type FileHandle } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { runStatus } from '../../shared/contract/run.ts';
-import { textLines } from './batch-file.ts';
+import { executionIdParts, type BatchLine, type BatchSource } from './batch-file.ts';
+import { textLines } from './text-lines.ts';
 
 /** A line of the output file. `runId` is absent for a line that never became a run. */
 export const batchResult = z.object({
@@ -30,33 +32,60 @@ export function isFailure({ status }: Pick<BatchResult, 'status'>): boolean {
   return status !== 'completed' && status !== 'degraded';
 }
 
-/** The results of a batch on disk: append-only, one line a result, each line of the input at most once. */
+/** What an output file is opened for. */
+export interface OutputOf {
+  readonly batch: Pick<BatchSource, 'name' | 'defaults'>;
+  /** The lines of the file of requests, by their execution ids. */
+  readonly lines: ReadonlyMap<string, IndexedLine>;
+  /** Results of failed runs count as missing. */
+  readonly retryFailed: boolean;
+}
+
+/** What of a line has to be known to recognise its result. */
+export interface IndexedLine {
+  readonly line: number;
+  readonly kind: BatchLine['kind'];
+}
+
+/** A result that an earlier try wrote. */
+export type EarlierResult = Pick<BatchResult, 'executionId' | 'runId' | 'status' | 'costMicrocents'>;
+
+/** The results of a batch on disk: one line a result, each line of the input at most once. */
 export class BatchOutput implements AsyncDisposable {
   readonly path: string;
-  /** What was in the file when it was opened. */
-  readonly earlier: readonly Pick<BatchResult, 'line' | 'status' | 'costMicrocents'>[];
+  /** What stays of what was in the file when it was opened. */
+  readonly earlier: readonly EarlierResult[];
+  /** Results of lines that have changed or are gone: they were moved to `PATH.replaced`. */
+  readonly replaced: number;
   readonly #file: FileHandle;
   #lastWrite: Promise<unknown> = Promise.resolve();
 
-  private constructor(path: string, file: FileHandle, earlier: BatchOutput['earlier']) {
+  private constructor(path: string, file: FileHandle, { kept, replaced }: Pick<Sorted, 'kept' | 'replaced'>) {
     this.path = path;
     this.#file = file;
-    this.earlier = earlier;
+    this.earlier = kept;
+    this.replaced = replaced;
   }
 
   /**
-   * Opens or makes the file. What a crash left half written at its end is cut off. Throws `validation`, and leaves the
-   * file as it is, when it cannot be written or contains anything but results of this batch.
+   * Opens or makes the file. What a crash left half written at its end is cut off. When the requests have changed since, it is
+   * written anew: results get the present numbers of their lines, and those of lines that are there no longer move to
+   * `PATH.replaced`. Throws `validation`, and leaves the file as it is, when it cannot be written or contains anything but
+   * results of this batch.
    */
-  static async open(path: string, executionId: (line: number) => string): Promise<BatchOutput> {
-    const file = await open(path, 'a+').catch((cause: unknown) => {
-      throw new RunError('validation', `${path} cannot be written: ${(cause as Error).message}`, { cause });
-    });
+  static async open(path: string, of: OutputOf): Promise<BatchOutput> {
+    const file = await openToAppend(path);
     try {
       const whole = await wholeLinesBytes(file);
-      const earlier = await readEarlier(path, whole, executionId);
-      await cutTornLine(file, whole, path);
-      return new BatchOutput(path, file, earlier);
+      const sorted = await sortEarlier(path, whole, of);
+      await checkTornLine(file, whole, path);
+      if (!sorted.isCurrent) {
+        await rewrite(path, whole, sorted);
+        await file.close();
+        return new BatchOutput(path, await openToAppend(path), sorted);
+      }
+      await file.truncate(whole);
+      return new BatchOutput(path, file, sorted);
     } catch (error) {
       await file.close();
       throw error;
@@ -89,35 +118,113 @@ async function wholeLinesBytes(file: FileHandle): Promise<number> {
   return 0;
 }
 
-async function readEarlier(
-  path: string,
-  bytes: number,
-  executionId: (line: number) => string,
-): Promise<BatchOutput['earlier']> {
-  const earlier: Pick<BatchResult, 'line' | 'status' | 'costMicrocents'>[] = [];
-  if (bytes === 0) return earlier;
-  const chunks = createReadStream(path, { end: bytes - 1 }) as AsyncIterable<Buffer>;
-  for await (const found of textLines(chunks, maxLineBytes)) {
-    const result = 'text' in found ? batchResult.safeParse(jsonOr(found.text)).data : undefined;
-    if (!result) throw notOurs(path, `line ${found.number} is not a result of a batch`);
-    if (result.executionId !== executionId(result.line))
-      throw notOurs(path, 'contains results of another file, or of other options');
-    earlier.push({ line: result.line, status: result.status, costMicrocents: result.costMicrocents });
-  }
-  return earlier;
+/** What becomes of a result: it stays, under this number of its line; it moves; or it goes, because its line is tried again. */
+type Fate = { readonly line: number } | 'replaced' | 'dropped';
+
+interface Sorted {
+  readonly kept: EarlierResult[];
+  readonly replaced: number;
+  /** Every result stays as it is. */
+  readonly isCurrent: boolean;
+  readonly fate: (result: BatchResult, line: number) => Fate;
 }
 
-/** A line without its newline was cut short by a crash; its run still has the result. */
-async function cutTornLine(file: FileHandle, whole: number, path: string): Promise<void> {
-  const { size } = await file.stat();
-  if (size === whole) return;
+async function sortEarlier(path: string, bytes: number, of: OutputOf): Promise<Sorted> {
+  const kept: EarlierResult[] = [];
+  const keptFrom = new Map<string, number>();
+  let replaced = 0;
+  let isCurrent = true;
+  for await (const { result, number } of resultsIn(path, bytes)) {
+    refuseForeign(path, result, of.batch);
+    const fate = fateOf(result, of, keptFrom.has(result.executionId));
+    if (fate === 'replaced') replaced += 1;
+    if (typeof fate === 'string' || fate.line !== result.line) isCurrent = false;
+    if (typeof fate === 'string') continue;
+    keptFrom.set(result.executionId, number);
+    const { executionId, runId, status, costMicrocents } = result;
+    kept.push({ executionId, runId, status, costMicrocents });
+  }
+  const fate = (result: BatchResult, number: number) => {
+    const from = keptFrom.get(result.executionId);
+    return fateOf(result, of, from !== undefined && from !== number);
+  };
+  return { kept, replaced, isCurrent, fate };
+}
+
+function fateOf(result: BatchResult, { lines, retryFailed }: OutputOf, isCopy: boolean): Fate {
+  const found = lines.get(result.executionId);
+  const { runId, status } = result;
+  if (!found) return runId === undefined ? 'dropped' : 'replaced';
+  // No run, no cost: what was refused may be accepted now. A line that is no request stays one until it is changed.
+  const isOpen = runId === undefined ? found.kind === 'request' : retryFailed && status === 'failed';
+  return isCopy || isOpen ? 'dropped' : { line: found.line };
+}
+
+interface FoundResult {
+  readonly result: BatchResult;
+  /** The same with fields that this version does not know. */
+  readonly written: object;
+  /** Of the line in the output file. */
+  readonly number: number;
+}
+
+async function* resultsIn(path: string, bytes: number): AsyncGenerator<FoundResult> {
+  if (bytes === 0) return;
+  const chunks = createReadStream(path, { end: bytes - 1 }) as AsyncIterable<Buffer>;
+  for await (const found of textLines(chunks, maxLineBytes)) {
+    const written = 'text' in found ? jsonOr(found.text) : undefined;
+    const result = batchResult.safeParse(written).data;
+    if (!result) throw notOurs(path, `line ${found.number} is not a result of a batch`);
+    yield { result, written: written as object, number: found.number };
+  }
+}
+
+function refuseForeign(path: string, { executionId }: BatchResult, batch: OutputOf['batch']): void {
+  const own = executionIdParts(batch);
+  if (executionId.startsWith(own.options)) return;
+  const [kind, name = ''] = executionId.split(':');
+  if (executionId.startsWith(own.batch))
+    throw notOurs(path, 'contains results of other options', 'give the same --agent, --model and --deadline, or ');
+  if (kind !== 'batch') throw notOurs(path, 'contains results that are not of a batch');
+  throw notOurs(path, `contains results of the batch ${name}`, `continue it with --name ${name}, or `);
+}
+
+/** Replaces the file by one with what stays of it. A crash leaves the old file or the new one. */
+async function rewrite(path: string, bytes: number, { fate, replaced }: Sorted): Promise<void> {
+  const lines = async function* (wanted: (fate: Fate) => boolean) {
+    for await (const { result, written, number } of resultsIn(path, bytes)) {
+      const found = fate(result, number);
+      if (wanted(found)) yield `${jsonText(typeof found === 'string' ? written : { ...written, line: found.line })}\n`;
+    }
+  };
+  // First: a result that was paid for is never in no file.
+  if (replaced > 0) {
+    await pipeline(
+      lines((found) => found === 'replaced'),
+      createWriteStream(`${path}.replaced`, { flags: 'a', flush: true }),
+    );
+  }
+  await pipeline(
+    lines((found) => typeof found !== 'string'),
+    createWriteStream(`${path}.new`, { flush: true }),
+  );
+  await rename(`${path}.new`, path);
+}
+
+/** A line without its newline was cut short by a crash, and its run still has the result; any other text is not ours. */
+async function checkTornLine(file: FileHandle, whole: number, path: string): Promise<void> {
   const buffer = Buffer.alloc(lineStart.length);
   const { bytesRead } = await file.read(buffer, 0, buffer.length, whole);
   if (!lineStart.startsWith(buffer.toString('utf8', 0, bytesRead)))
     throw notOurs(path, 'its last line is not a result of a batch');
-  await file.truncate(whole);
 }
 
-function notOurs(path: string, why: string): RunError {
-  return new RunError('validation', `${path}: ${why}; choose another output file`);
+async function openToAppend(path: string): Promise<FileHandle> {
+  return await open(path, 'a+').catch((cause: unknown) => {
+    throw new RunError('validation', `${path} cannot be written: ${(cause as Error).message}`, { cause });
+  });
+}
+
+function notOurs(path: string, why: string, wayOut = ''): RunError {
+  return new RunError('validation', `${path}: ${why}; ${wayOut}choose another output file`);
 }

@@ -9,7 +9,8 @@ import type { Millrace } from '../client/millrace.ts';
 export interface OutstandingRun {
   readonly runId: string;
   readonly line: number;
-  readonly id?: string | undefined;
+  readonly id: string | undefined;
+  readonly executionId: string;
 }
 
 /** How often the runs without an event are read. */

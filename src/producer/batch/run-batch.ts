@@ -1,21 +1,31 @@
-import { type ErrorInfo, RunError } from '../../shared/base/errors.ts';
+import { defined } from '../../shared/base/collections.ts';
+import { asRunError, type ErrorInfo, RunError } from '../../shared/base/errors.ts';
+import type { BudgetView } from '../../shared/contract/money.ts';
+import type { Accepted } from '../client/enqueue.ts';
 import type { BudgetSettings } from '../client/budgets.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
-import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
-import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
+import { batchNameOf, checkBatchName, readBatch, type BatchLine, type BatchSource } from './batch-file.ts';
+import { BatchOutput, isFailure, type BatchResult, type EarlierResult, type IndexedLine } from './batch-output.ts';
 import { Outstanding, type OutstandingRun } from './outstanding.ts';
 import { submit } from './submit.ts';
 
 /** What a batch needs of the client. */
-export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'get' | 'firehose' | 'budgets'>;
+export type BatchClient = Pick<
+  Millrace,
+  'agents' | 'enqueueMany' | 'redrive' | 'result' | 'get' | 'firehose' | 'budgets'
+>;
 
 export interface BatchOptions {
   /** The JSONL file to read. */
   readonly file: string;
   /** The JSONL file that results are appended to; made when missing. */
   readonly out: string;
-  readonly defaults: BatchDefaults;
+  /** Up to 80 characters of `A-Z a-z 0-9 . _ -`. Default: the name of the file, without its extension. */
+  readonly name?: string;
+  readonly defaults: BatchSource['defaults'];
+  /** Redrive the runs that failed in earlier tries. */
+  readonly retryFailed?: boolean;
   /** What all runs of the batch may cost together. Set before the first line, again each time. Absent: left as it is. */
   readonly budget?: BudgetSettings;
   /** Runs in flight at most. Bounds memory, and what one batch may put into the queue. */
@@ -24,12 +34,16 @@ export interface BatchOptions {
   readonly maxFailures?: number;
 }
 
+type RequestLine = Extract<BatchLine, { kind: 'request' }>;
+
 /** How far a batch is. `earlier` lines were in the output file already; they are part of `finished` and `failed`. */
 export interface BatchProgress {
   readonly total: number;
   readonly earlier: number;
   readonly finished: number;
   readonly failed: number;
+  /** The part of `failed` that never became a run. */
+  readonly refused: number;
   /** Queued or running. */
   readonly running: number;
   /** Suspended, and those of them that wait for money. */
@@ -41,7 +55,11 @@ export interface BatchProgress {
 /** Called with what happens, to show it. Must not throw. */
 export interface BatchWatcher {
   progress(progress: BatchProgress): void;
-  /** A line that never becomes a run. */
+  /** Called once before the first line: how many earlier results were of lines that have changed or are gone. */
+  continued(earlier: number, replaced: number): void;
+  /** A new output file begins, and runs of this name have spent some of its budget before. */
+  spentBefore(budget: BudgetView): void;
+  /** A line that never becomes a run. Called again in each try. */
   refused(line: number, error: ErrorInfo): void;
   /** Every run that was begun waits for money of these accounts (`scope:id`). It goes on once there is more. */
   outOfMoney(accounts: readonly string[]): void;
@@ -51,7 +69,7 @@ export interface BatchWatcher {
 
 /** Why a batch ended, and how far it came. Only `finished` means that every line has its result. */
 export interface BatchSummary extends BatchProgress {
-  /** What the runs of the batch name as their `batch`. */
+  /** The name of the batch, which its runs have as their `batch`. */
   readonly batch: string;
   readonly end: 'finished' | 'interrupted' | 'too_many_failures';
 }
@@ -61,9 +79,9 @@ const groupSize = 100;
 
 /**
  * Runs every line of a JSONL file and appends a result line for each to another. The execution id of a line follows from
- * the content of the file, the defaults and the line's number: repeating the same batch, after whatever ended it,
- * attaches to the runs that exist (for 24 hours) and skips the lines that have their result. An aborted signal ends it
- * early; runs that are under way go on.
+ * the batch's name, the defaults and what the line says: repeating the batch, after whatever ended it and with lines that were
+ * mended, moved or added, attaches to the runs that exist (for 24 hours) and skips the lines that have their result. An
+ * aborted signal ends it early; runs that are under way go on.
  *
  * Throws `validation` for files that cannot be read or written, an unknown agent, or an output file of another batch;
  * `queue_unavailable` when Redis is away at the start, or for longer than 10 minutes.
@@ -74,13 +92,23 @@ export async function runBatch(
   watcher: BatchWatcher,
   signal: AbortSignal,
 ): Promise<BatchSummary> {
-  await checkAgent(client, options.defaults);
-  const { key, lines } = await identifyBatch(options.file, options.defaults);
-  await using output = await BatchOutput.open(options.out, (line) => executionIdFor(key, line));
-  if (options.budget) await client.budgets.set('batch', key, options.budget);
+  const { file, out, name = batchNameOf(file), defaults, retryFailed = false } = options;
+  checkBatchName(name);
+  await checkAgent(client, defaults);
+  const source = { file, name, defaults };
+  const lines = await indexLines(source);
+  await using output = await BatchOutput.open(out, { batch: source, lines, retryFailed });
+  watcher.continued(output.earlier.length, output.replaced);
+  if (options.budget) {
+    const budget = await client.budgets.set('batch', name, options.budget);
+    if (output.earlier.length === 0 && budget.spentMicrocents > 0) watcher.spentBefore(budget);
+  }
   const stopping = new AbortController();
   const stop = AbortSignal.any([signal, stopping.signal]);
-  const run = new BatchRun({ client, options, watcher, key, output, stopping, stop }, new Tally(lines, output.earlier));
+  const run = new BatchRun(
+    { client, options, watcher, source, output, stopping, stop },
+    new Tally(lines.size, output.earlier),
+  );
   run.report();
   const settled = await Promise.allSettled(
     [run.follow(), run.submitAll()].map((work) =>
@@ -93,7 +121,13 @@ export async function runBatch(
   const expected = new Set([tooManyFailures, signal.reason]);
   for (const outcome of settled)
     if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
-  return { ...run.progress(), batch: key, end: endOf(stop) };
+  return { ...run.progress(), batch: name, end: endOf(stop) };
+}
+
+async function indexLines(source: BatchSource): Promise<ReadonlyMap<string, IndexedLine>> {
+  const lines = new Map<string, IndexedLine>();
+  for await (const { executionId, line, kind } of readBatch(source)) lines.set(executionId, { line, kind });
+  return lines;
 }
 
 /** What one pass over a batch works with. */
@@ -101,7 +135,7 @@ interface BatchWork {
   readonly client: BatchClient;
   readonly options: BatchOptions;
   readonly watcher: BatchWatcher;
-  readonly key: string;
+  readonly source: BatchSource;
   readonly output: BatchOutput;
   /** Ends the pass from inside, with the reason. */
   readonly stopping: AbortController;
@@ -123,7 +157,7 @@ class BatchRun {
     this.#failedEarlier = tally.failed;
     this.#outstanding = new Outstanding(
       work.client,
-      (run, outcome) => this.#finish(resultOf(run, outcome, work.key)),
+      (run, outcome) => this.#finish(resultOf(run, outcome)),
       () => this.report(),
     );
   }
@@ -149,8 +183,8 @@ class BatchRun {
 
   /** Submits every line that has no result yet, and stops the pass once each has its own. */
   async submitAll(): Promise<void> {
-    const { options, stop, stopping } = this.#work;
-    for await (const group of groupsOf(options, this.#tally.done, this.#outstanding, stop)) {
+    const { stop, stopping } = this.#work;
+    for await (const group of this.#groups()) {
       await this.#submit(group);
       this.report();
     }
@@ -158,28 +192,52 @@ class BatchRun {
     stopping.abort(everythingIsDone);
   }
 
+  /** Lines that have no result yet, in groups for which there is room. */
+  async *#groups(): AsyncGenerator<BatchLine[]> {
+    const { options, source, watcher, stop } = this.#work;
+    let group: BatchLine[] = [];
+    let room = 0;
+    for await (const line of readBatch(source)) {
+      if (this.#tally.done.has(line.executionId)) {
+        if (line.kind === 'bad') watcher.refused(line.line, badLine(line.problem));
+        continue;
+      }
+      if (group.length === 0) {
+        await this.#outstanding.fewerThan(options.window, stop);
+        room = Math.min(groupSize, options.window - this.#outstanding.size);
+      }
+      group.push(line);
+      if (group.length < room) continue;
+      yield group;
+      group = [];
+    }
+    if (group.length > 0) yield group;
+  }
+
   async #submit(group: readonly BatchLine[]): Promise<void> {
-    const { client, key, watcher, stop } = this.#work;
+    const { client, source, watcher, stop } = this.#work;
     for (const line of group) if (line.kind === 'bad') await this.#refuse(line, badLine(line.problem));
     const asked = group.filter((line) => line.kind === 'request');
-    const requests = asked.map(({ line, request }) => ({
-      ...request,
-      batch: key,
-      executionId: executionIdFor(key, line),
-    }));
+    const requests = asked.map(({ executionId, request }) => ({ ...request, batch: source.name, executionId }));
     const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
     for (const [index, line] of asked.entries()) {
       const answer = answers[index];
       if (!answer) throw new RunError('internal', `line ${line.line} got no answer`);
       if ('error' in answer) await this.#refuse(line, answer.error);
-      else await this.#outstanding.add({ ...line, runId: answer.runId }, isTerminalStatus(answer.status));
+      else await this.#watch(line, answer);
     }
   }
 
+  async #watch({ request, ...line }: RequestLine, { runId, status }: Accepted): Promise<void> {
+    const { client, options } = this.#work;
+    const isRetried =
+      options.retryFailed === true && status === 'failed' && (await redrive(client, runId, request.deadlineMs));
+    await this.#outstanding.add({ ...line, runId }, isTerminalStatus(status) && !isRetried);
+  }
+
   async #refuse(line: BatchLine, error: ErrorInfo): Promise<void> {
-    const { watcher, key } = this.#work;
-    watcher.refused(line.line, error);
-    await this.#finish({ ...headOf(line, key), status: 'failed', text: '', error, costMicrocents: 0 });
+    this.#work.watcher.refused(line.line, error);
+    await this.#finish({ ...headOf(line), runId: undefined, status: 'failed', text: '', error, costMicrocents: 0 });
   }
 
   async #finish(result: BatchResult): Promise<void> {
@@ -201,47 +259,36 @@ function endOf(stop: AbortSignal): BatchSummary['end'] {
 }
 
 /** A wrong name would fail every single line, so it is found before the first. Nothing is known until a worker ran. */
-async function checkAgent(client: BatchClient, { agent }: BatchDefaults): Promise<void> {
+async function checkAgent(client: BatchClient, { agent }: BatchSource['defaults']): Promise<void> {
   const known = await client.agents();
   if (agent === undefined || known.length === 0 || known.some(({ id }) => id === agent)) return;
   throw new RunError('validation', `there is no agent ${agent}; there are ${known.map(({ id }) => id).join(', ')}`);
 }
 
-/** Lines that have no result yet, in groups for which there is room. */
-async function* groupsOf(
-  { file, defaults, window }: BatchOptions,
-  done: ReadonlySet<number>,
-  outstanding: Outstanding,
-  stop: AbortSignal,
-): AsyncGenerator<BatchLine[]> {
-  let group: BatchLine[] = [];
-  let room = 0;
-  for await (const line of readBatch(file, defaults)) {
-    if (done.has(line.line)) continue;
-    if (group.length === 0) {
-      await outstanding.fewerThan(window, stop);
-      room = Math.min(groupSize, window - outstanding.size);
-    }
-    group.push(line);
-    if (group.length < room) continue;
-    yield group;
-    group = [];
+/** Queues a failed run again. False for one that cannot go on: its failure stays its result. */
+async function redrive(client: BatchClient, runId: string, deadlineMs: number | undefined): Promise<boolean> {
+  try {
+    await client.redrive(defined({ runId, deadlineMs }));
+    return true;
+  } catch (error) {
+    if (asRunError(error).code === 'queue_unavailable') throw error;
+    return false;
   }
-  if (group.length > 0) yield group;
 }
 
 /** Counts what a batch has come to, together with what earlier tries of it had. */
 class Tally {
   /** Lines that had their result when the batch began. */
-  readonly done: ReadonlySet<number>;
+  readonly done: ReadonlySet<string>;
   readonly #total: number;
   #finished = 0;
   #failed = 0;
+  #refused = 0;
   #costMicrocents = 0;
 
-  constructor(total: number, earlier: BatchOutput['earlier']) {
+  constructor(total: number, earlier: readonly EarlierResult[]) {
     this.#total = total;
-    this.done = new Set(earlier.map(({ line }) => line));
+    this.done = new Set(earlier.map(({ executionId }) => executionId));
     for (const result of earlier) this.add(result);
   }
 
@@ -249,9 +296,10 @@ class Tally {
     return this.#failed;
   }
 
-  add(result: Pick<BatchResult, 'status' | 'costMicrocents'>): void {
+  add(result: EarlierResult): void {
     this.#finished += 1;
     if (isFailure(result)) this.#failed += 1;
+    if (result.runId === undefined) this.#refused += 1;
     this.#costMicrocents += result.costMicrocents;
   }
 
@@ -265,6 +313,7 @@ class Tally {
       earlier: this.done.size,
       finished: this.#finished,
       failed: this.#failed,
+      refused: this.#refused,
       running: Math.max(0, size - waiting),
       waiting,
       waitingForMoney: [...waitingForMoney.values()].reduce((sum, runs) => sum + runs, 0),
@@ -274,13 +323,13 @@ class Tally {
 }
 
 /** `line` is first in every result: so a torn line differs from other text. */
-function headOf({ line, id }: { line: number; id?: string | undefined }, key: string) {
-  return { line, id, executionId: executionIdFor(key, line) };
+function headOf({ line, id, executionId }: Pick<BatchLine, 'line' | 'id' | 'executionId'>) {
+  return { line, id, executionId };
 }
 
-function resultOf(run: OutstandingRun, outcome: RunOutcomeView, key: string): BatchResult {
+function resultOf(run: OutstandingRun, outcome: RunOutcomeView): BatchResult {
   const { status, text, error, costMicrocents, usage } = outcome;
-  return { ...headOf(run, key), runId: run.runId, status, text, error, costMicrocents, usage };
+  return { ...headOf(run), runId: run.runId, status, text, error, costMicrocents, usage };
 }
 
 function badLine(problem: string): ErrorInfo {

@@ -18,6 +18,7 @@ import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
 
 const options = [
   required('-o, --output <file>', 'the JSONL file for the results'),
+  text('--name <name>', 'the batch’s name (default: that of the file, without its extension)'),
   text('--agent <id>', 'agent of the lines that name none'),
   text('--model <name>', 'use this model instead of the agents’ own'),
   value('--max-cost <usd>', 'spend no more than this on all runs of the batch together', positiveNumber),
@@ -25,6 +26,7 @@ const options = [
   deadlineOption('end each run so long after its acceptance, whatever it waits for'),
   valueOr('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000),
   value('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1)),
+  flag('--retry-failed', 'also go on with the runs that failed in earlier tries'),
   flag('--json', 'print the summary as one JSON document'),
 ];
 type Options = ValuesOf<typeof options>;
@@ -35,25 +37,29 @@ export const addBatch = command('batch <file>', {
   help:
     examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
     '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
+    '\nA bad line is reported with file and line, gets its error in the results, and does not stop the others.' +
+    '\nSafe to stop and to repeat: a line with a result does not run again, wherever it stands in the file by then. So mend' +
+    '\nor add lines, and give the same command again. Two equal lines are two runs; an id can stand in one line only.' +
+    '\nThe name is the batch: another name begins another one, with a budget of its own.' +
     '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
-    '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
     '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
   work: batch,
 });
 
 async function batch(cli: Cli, file: string, asked: Options): Promise<ExitCode> {
-  const { output, window, maxFailures } = asked;
+  const { output, name, window, maxFailures, retryFailed } = asked;
   // Not part of the defaults: with another cap it is still the same batch.
   const budget = budgetFrom(asked);
   await using mill = openClient(cli);
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stderr);
-  const settings = defined({ file, out: output, defaults: defaultsOf(asked), window, budget, maxFailures });
-  const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
+  const defaults = defaultsOf(asked);
+  const settings = defined({ file, out: output, name, defaults, window, budget, maxFailures, retryFailed });
+  const summary = await runBatch(mill, settings, watch(cli, live, { ...asked, file, elapsedMs }), cli.interrupted);
   live.set(batchLine(summary, elapsedMs()));
   live[Symbol.dispose]();
-  report(cli, summary, { ...asked, elapsedMs: elapsedMs() });
+  report(cli, summary, { ...asked, file, elapsedMs: elapsedMs() });
   return exitCodeOf(summary);
 }
 
@@ -62,10 +68,28 @@ function defaultsOf({ agent, model, deadline }: Options): BatchDefaults {
   return defined({ agent, overrides, ...deadlineFrom({ deadline }) });
 }
 
-function watch(cli: Cli, live: LiveLine, elapsedMs: () => number): BatchWatcher {
+interface Watching extends Options {
+  readonly file: string;
+  readonly elapsedMs: () => number;
+}
+
+function watch(cli: Cli, live: LiveLine, { file, output, elapsedMs }: Watching): BatchWatcher {
   return {
     progress: (progress: BatchProgress) => live.set(batchLine(progress, elapsedMs())),
-    refused: (line, { code, message }) => live.note(red(cli.stderr, `line ${line}: ${code}: ${oneLine(message, 300)}`)),
+    continued: (earlier, replaced) => {
+      if (replaced === 0) return;
+      const moved = `${countOf(replaced, 'result')} of lines that have changed or are gone to ${output}.replaced`;
+      live.note(`${file} has changed: kept ${countOf(earlier, 'result')}, moved ${moved}.`);
+    },
+    spentBefore: ({ id, spentMicrocents }) =>
+      live.note(
+        yellow(
+          cli.stderr,
+          `Runs of the batch ${id} have spent ${formatUsd(spentMicrocents)} of its budget before; --name begins another batch.`,
+        ),
+      ),
+    refused: (line, { code, message }) =>
+      live.note(red(cli.stderr, `${file}:${line}: ${code}: ${oneLine(message, 300)}`)),
     outOfMoney: (accounts) =>
       live.note(yellow(cli.stderr, `All runs wait for money. They go on after: ${accounts.map(topUp).join(', or ')}`)),
     waiting: ({ code, message }, delayMs) =>
@@ -78,7 +102,12 @@ function topUp(account: string): string {
   return `millrace budget top-up ${scope} ${id.join(':')} USD`;
 }
 
-function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Options & { elapsedMs: number }): void {
+interface Reporting extends Options {
+  readonly file: string;
+  readonly elapsedMs: number;
+}
+
+function report(cli: Cli, summary: BatchSummary, { file, output, json, elapsedMs }: Reporting): void {
   const { end, total, finished, failed, running, waiting, costMicrocents } = summary;
   if (json) {
     const perSecond = Number(ratePerSecond(summary, elapsedMs).toFixed(2));
@@ -88,18 +117,26 @@ function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Op
       `${count(total)} lines, ${count(failed)} failed, ${formatUsd(costMicrocents)}, ${duration(elapsedMs)}: ${output}\n`,
     );
   }
-  if (end === 'finished') {
-    if (failed > 0)
-      cli.stderr.write(
-        `${dim(cli.stderr, 'Failed runs can go on: `millrace redrive --all-failed`, then the same batch into a new output file.')}\n`,
-      );
-    return;
+  if (end !== 'finished') {
+    const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;
+    cli.stderr.write(
+      `${why} at ${count(finished)} of ${count(total)}. ${count(running + waiting)} runs go on without us. ` +
+        'Give the same command again to go on: lines that have begun do not run twice.\n',
+    );
   }
-  const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;
-  cli.stderr.write(
-    `${why} at ${count(finished)} of ${count(total)}. ${count(running + waiting)} runs go on without us. ` +
-      'Give the same command again to go on: lines that have begun do not run twice.\n',
-  );
+  for (const hint of hintsOn(summary, file)) cli.stderr.write(`${dim(cli.stderr, hint)}\n`);
+}
+
+/** What can be done about lines without an answer. */
+function* hintsOn({ failed, refused }: BatchSummary, file: string): Generator<string> {
+  if (refused > 0)
+    yield `${countOf(refused, 'line')} of ${file} never became a run: mend them and give the same command again; no other line runs again.`;
+  if (failed > refused)
+    yield `${countOf(failed - refused, 'run')} gave no answer: the same command with --retry-failed goes on with those that failed.`;
+}
+
+function countOf(items: number, what: string): string {
+  return `${count(items)} ${what}${items === 1 ? '' : 's'}`;
 }
 
 function exitCodeOf({ end, failed }: BatchSummary): ExitCode {

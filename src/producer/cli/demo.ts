@@ -206,6 +206,8 @@ async function runSample(cli: Cli, mill: Millrace, { sample, scratch }: Scene, s
         killHalfWay(progress);
       },
       refused: (line, { message }) => note(red(cli.stdout, `  line ${line}: ${message}`)),
+      continued: () => {},
+      spentBefore: () => {},
       waiting: ({ message }) => note(yellow(cli.stdout, `  ${message}`)),
       outOfMoney: () => note(yellow(cli.stdout, '  what is left waits for money')),
     },

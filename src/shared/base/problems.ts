@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { RunError } from './errors.ts';
 import { cutText } from './redact.ts';
+import { wordsOf } from './issue-words.ts';
 
 /** What was wrong at one path of an input. */
 interface Problem {
@@ -12,15 +13,20 @@ type Issues = Pick<z.ZodError, 'issues'> | undefined;
 
 /**
  * A line for each problem of a parse, `path: message`. `whole` names the input where it is wrong as a whole; `named` gives the
- * path by which the caller knows a field.
+ * path by which the caller knows a field. With the schema a name that is close to an unknown field is suggested.
  */
-export function problemsOf(error: Issues, whole: string, named = (path: string) => path): string[] {
-  return (error?.issues ?? []).map(({ path, message }) => `${named(dotted(path)) || whole}: ${message}`);
+export function problemsOf(
+  error: Issues,
+  whole: string,
+  named = (path: string) => path,
+  schema?: z.core.$ZodType,
+): string[] {
+  return wordsOf(error?.issues ?? [], schema).map(({ path, message }) => `${named(dotted(path)) || whole}: ${message}`);
 }
 
 /** The same for an input that is part of a larger one, at `place`. */
 export function problemsAt(error: Issues, place: PropertyKey): string[] {
-  return (error?.issues ?? []).map(({ path, message }) => `${dotted([place, ...path])}: ${message}`);
+  return wordsOf(error?.issues ?? []).map(({ path, message }) => `${dotted([place, ...path])}: ${message}`);
 }
 
 /** The first place that is wrong and the kind of mistake, never what stands there: for states with texts of users and models. */
@@ -33,8 +39,14 @@ const maxProblems = 50;
 const maxProblemBytes = 256;
 
 /** An error for the caller, with the problems of a parse in its details: the first 50 of them, each cut to 256 bytes. */
-export function invalid(code: 'validation' | 'invalid_id', what: string, { issues }: z.ZodError): RunError {
-  const problems = issues.slice(0, maxProblems).map(({ path, message }): Problem => {
+export function invalid(
+  code: 'validation' | 'invalid_id',
+  what: string,
+  { issues }: z.ZodError,
+  schema?: z.core.$ZodType,
+): RunError {
+  const found = wordsOf(issues.slice(0, maxProblems), schema).slice(0, maxProblems);
+  const problems = found.map(({ path, message }): Problem => {
     return { path: cutText(dotted(path), maxProblemBytes), message: cutText(message, maxProblemBytes) };
   });
   const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
@@ -50,7 +62,7 @@ export function parseAs<T extends z.ZodType>(
 ): z.output<T> {
   const parsed = schema.safeParse(input);
   if (parsed.success) return parsed.data;
-  throw invalid(code, what, parsed.error);
+  throw invalid(code, what, parsed.error, schema);
 }
 
 function dotted(path: readonly PropertyKey[]): string {

@@ -22,7 +22,7 @@ export function checkedYaml<S extends z.ZodType>(text: string, schema: S): Check
   if (syntax.length > 0) return { ok: false, problems: syntax };
   const parsed = schema.safeParse(document.toJS({ maxAliasCount: 100 }));
   if (parsed.success) return { ok: true, value: parsed.data };
-  return { ok: false, problems: problemsOf(parsed.error, 'the file') };
+  return { ok: false, problems: problemsOf(parsed.error, 'the file', undefined, schema) };
 }
 
 function contents(path: string): string {

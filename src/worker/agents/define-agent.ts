@@ -121,7 +121,7 @@ export function defineAgent({
     outputSchema: output.schema,
     tools: names,
   });
-  problems.push(...problemsOf(parsed.error, 'agent', spelledAs));
+  problems.push(...problemsOf(parsed.error, 'agent', spelledAs, agentDefinition));
   if (parsed.success && mentionsSecrets(parsed.data.instructions))
     problems.push(`${spelledAs('instructions')}: must not refer to {{ secrets.* }}`);
   if (!parsed.success || problems.length > 0) throw invalidManifest('agent', given.id, problems);

@@ -23,7 +23,7 @@ const brand = Symbol.for('millrace.tool');
  */
 export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<Input>): Tool {
   const parsed = toolSettings.safeParse(definition);
-  const problems = problemsOf(parsed.error, 'tool');
+  const problems = problemsOf(parsed.error, 'tool', undefined, toolSettings);
   const parameters = parametersOf(definition.inputSchema, problems);
   const reconciles = definition.reconcile !== undefined;
   if (parsed.success && parsed.data.effect !== 'once') {

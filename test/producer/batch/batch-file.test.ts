@@ -2,12 +2,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
-  identifyBatch,
+  batchNameOf,
+  checkBatchName,
   readBatch,
   type BatchDefaults,
   type BatchLine,
-  textLines,
 } from '../../../src/producer/batch/batch-file.ts';
+import { textLines } from '../../../src/producer/batch/text-lines.ts';
 import { scratchFolder } from './support.ts';
 
 function file(content: string | Buffer): string {
@@ -17,7 +18,7 @@ function file(content: string | Buffer): string {
 }
 
 async function read(content: string | Buffer, defaults: BatchDefaults = { agent: 'support' }): Promise<BatchLine[]> {
-  return await Array.fromAsync(readBatch(file(content), defaults));
+  return await Array.fromAsync(readBatch({ file: file(content), name: 'b', defaults }));
 }
 
 test('a line is an input, an object with run fields, or a line of an OpenAI batch', async () => {
@@ -30,8 +31,8 @@ test('a line is an input, an object with run fields, or a line of an OpenAI batc
       '{"custom_id":"e","body":{"messages":[{"role":"user","content":"five"}]}}',
     ].join('\n'),
   );
-  expect(lines).toEqual([
-    { line: 1, kind: 'request', request: { agent: 'support', input: 'one' } },
+  expect(lines.map(({ executionId: _, ...line }) => line)).toEqual([
+    { line: 1, id: undefined, kind: 'request', request: { agent: 'support', input: 'one' } },
     {
       line: 2,
       id: 'b',
@@ -54,12 +55,15 @@ test('a field of a line wins over the default for all', async () => {
 
 test.each([
   ['{"input": "x"', 'is not JSON'],
-  ['7', 'line:'],
-  ['{"id":"a"}', 'input:'],
+  ['7', 'must be a JSON string or object'],
+  ['{"id":"a"}', 'needs `input`'],
   ['{"input":"x","colour":"red"}', 'colour'],
   ['{"input":"x","executionId":"mine"}', 'executionId'],
   ['{"input":"x","batch":"mine"}', 'batch'],
-  ['{"custom_id":"a","body":{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}]}}', 'input:'],
+  [
+    '{"custom_id":"a","body":{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}]}}',
+    'needs a `body`',
+  ],
 ])('the line %s is bad and the next is not', async (text, problem) => {
   const [bad, good] = await read(`${text}\n"fine"\n`);
   expect(bad).toMatchObject({ line: 1, kind: 'bad', problem: expect.stringContaining(problem) as string });
@@ -72,7 +76,7 @@ test('a bad line keeps its name', async () => {
 
 test('a line without an agent is bad when none is given for all', async () => {
   expect(await read('"x"', {})).toMatchObject([
-    { kind: 'bad', problem: expect.stringContaining('names no agent') as string },
+    { kind: 'bad', problem: expect.stringContaining('needs `agent`') as string },
   ]);
 });
 
@@ -82,7 +86,6 @@ test('empty lines are no lines, but are counted', async () => {
     [1, 'request'],
     [4, 'request'],
   ]);
-  expect((await identifyBatch(file(content), {})).lines).toBe(2);
 });
 
 test('a line over a megabyte is bad and does not stay in memory', async () => {
@@ -93,16 +96,66 @@ test('a line over a megabyte is bad and does not stay in memory', async () => {
   ]);
 });
 
-test('the same content with the same options is the same batch, and nothing else is', async () => {
-  const key = async (content: string, defaults: BatchDefaults) => (await identifyBatch(file(content), defaults)).key;
-  const first = await key('"a"\n', { agent: 'x' });
-  expect(await key('"a"\n', { agent: 'x' })).toBe(first);
-  expect(await key('"b"\n', { agent: 'x' })).not.toBe(first);
-  expect(await key('"a"\n', { agent: 'y' })).not.toBe(first);
+async function idsOf(content: string, { name = 'b', defaults = { agent: 'support' } as BatchDefaults } = {}) {
+  const lines = await Array.fromAsync(readBatch({ file: file(content), name, defaults }));
+  return lines.map(({ executionId }) => executionId);
+}
+
+test('a line has the same execution id wherever it stands, and however its JSON is written', async () => {
+  const [a, b] = await idsOf('{"input":"a","id":"1"}\n"b"\n');
+  expect(await idsOf('nonsense\n"b"\n\n{ "id": "1", "input": "a" }\n')).toEqual([expect.any(String), b, a]);
+  expect(await idsOf('{"input":"b"}')).toEqual([b]);
+});
+
+test('what a line says, its id, the name of the batch and the options each make another line of it', async () => {
+  const ids = [
+    ...(await idsOf('{"input":"a","id":"1"}\n"a"\n"b"\n{"input":"a","metadata":{"k":"v"}}')),
+    ...(await idsOf('"a"', { name: 'c' })),
+    ...(await idsOf('"a"', { defaults: { agent: 'other' } })),
+  ];
+  expect(new Set(ids).size).toBe(6);
+  for (const executionId of ids) expect(executionId).toMatch(/^batch:[bc]:[0-9a-f]{8}:[0-9a-f]{20}$/);
+});
+
+test('equal lines are lines of their own, and one more of them changes no other', async () => {
+  const [first, second] = await idsOf('"a"\n"a"\n');
+  expect(second).toBe(`${first}:2`);
+  expect(await idsOf('"b"\n"a"\n"a"\n"a"\n')).toEqual([expect.any(String), first, second, `${first}:3`]);
+});
+
+test('a line whose id another line has is bad, and the first is not', async () => {
+  expect(await read('{"input":"a","id":"1"}\n"b"\n{"input":"c","custom_id":"1"}\n')).toMatchObject([
+    { kind: 'request' },
+    { kind: 'request' },
+    { line: 3, id: '1', kind: 'bad', problem: 'has the id of line 1: each line needs its own' },
+  ]);
+});
+
+test('a bad line that is mended is another line', async () => {
+  const [bad] = await idsOf('{"inptu":"a"}');
+  const [mended] = await idsOf('{"input":"a"}');
+  expect(bad).not.toBe(mended);
+});
+
+test.each([
+  ['/data/questions.jsonl', 'questions'],
+  ['two words & more.v2.jsonl', 'two-words-more.v2'],
+  ['größe', 'gr-e'],
+  [`${'x'.repeat(200)}.jsonl`, 'x'.repeat(80)],
+  ['.jsonl', '.jsonl'],
+  ['', 'batch'],
+])('the batch of the file %s is %s', (path, name) => {
+  expect(batchNameOf(path)).toBe(name);
+  checkBatchName(name);
+});
+
+test.each(['', 'a:b', 'x'.repeat(81), 'a b'])('%j cannot name a batch', (name) => {
+  expect(() => checkBatchName(name)).toThrow('the name of a batch');
 });
 
 test('a file that cannot be read is named', async () => {
-  await expect(identifyBatch('/nowhere/at/all.jsonl', {})).rejects.toMatchObject({
+  const reading = Array.fromAsync(readBatch({ file: '/nowhere/at/all.jsonl', name: 'b', defaults: {} }));
+  await expect(reading).rejects.toMatchObject({
     code: 'validation',
     message: expect.stringContaining('/nowhere/at/all.jsonl') as string,
   });

@@ -13,6 +13,7 @@ function clientWithEnd(runId: string, onRead: () => void = () => {}): BatchClien
     agents: () => Promise.resolve([]),
     get: () => Promise.reject(new RunError('queue_unavailable', 'away')),
     enqueueMany: () => Promise.resolve([]),
+    redrive: () => Promise.resolve({ redriven: [], late: [], more: false }),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       yield { type: 'run.cancelled', runId } as RunEvent;
       client.wasRead = true;
@@ -37,7 +38,7 @@ test('a run that ended before its acceptance was known here is reported as soon 
   const stop = new AbortController();
   const following = outstanding.follow(stop.signal);
   await until('the feed to be read', () => client.wasRead);
-  await outstanding.add({ runId: 'R', line: 7 }, false);
+  await outstanding.add({ runId: 'R', line: 7, id: undefined, executionId: 'batch:b:o:7' }, false);
   expect(reported).toEqual([7]);
   stop.abort();
   await following;
@@ -54,7 +55,10 @@ test('a run that is looked at twice at once is reported once', async () => {
     },
     () => {},
   );
-  const adding = [outstanding.add({ runId: 'R', line: 1 }, true), outstanding.add({ runId: 'R', line: 1 }, true)];
+  const adding = [
+    outstanding.add({ runId: 'R', line: 1, id: undefined, executionId: 'batch:b:o:1' }, true),
+    outstanding.add({ runId: 'R', line: 1, id: undefined, executionId: 'batch:b:o:1' }, true),
+  ];
   await until('the end to be reported', () => reported.length > 0);
   expect(outstanding.size).toBe(0);
   release.resolve();
@@ -69,7 +73,7 @@ test('a run counts until its end has been written', async () => {
     () => release.promise,
     () => {},
   );
-  const adding = outstanding.add({ runId: 'R', line: 1 }, true);
+  const adding = outstanding.add({ runId: 'R', line: 1, id: undefined, executionId: 'batch:b:o:1' }, true);
   let free = false;
   const waiting = outstanding.fewerThan(1, new AbortController().signal).then(() => (free = true));
   await until('the end to be reported', () => outstanding.size === 0);
@@ -95,7 +99,7 @@ test('the feed says which runs wait and for which money, and that they go on', a
     () => Promise.resolve(),
     () => void (news += 1),
   );
-  await outstanding.add({ runId: 'R', line: 1 }, false);
+  await outstanding.add({ runId: 'R', line: 1, id: undefined, executionId: 'batch:b:o:1' }, false);
   const stop = new AbortController();
   const following = outstanding.follow(stop.signal);
   const pending = [{ kind: 'budget', id: 'batch:b', requestedAt: '' }];

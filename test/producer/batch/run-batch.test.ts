@@ -3,8 +3,8 @@ import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld, type ClientWorld } from '../cli/options/client.ts';
-import type { RunWriter } from '../support/run-writer.ts';
-import { again, playFleet, readResults, startBatch } from './support.ts';
+import { RunWriter } from '../support/run-writer.ts';
+import { again, playFleet, readResults, startBatch, writeLines } from './support.ts';
 
 const inputs = (count: number) => Array.from({ length: count }, (_, index) => `input ${index + 1}`);
 
@@ -13,12 +13,13 @@ test('every line gets one result line, with its name, its run and its cost', asy
   playFleet(world, (writer) => writer.end());
   const { summary, out, watched } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
   expect(await summary).toEqual({
-    batch: expect.stringMatching(/^[0-9a-f]{20}$/),
+    batch: 'in',
     end: 'finished',
     total: 3,
     earlier: 0,
     finished: 3,
     failed: 0,
+    refused: 0,
     running: 0,
     waiting: 0,
     waitingForMoney: 0,
@@ -47,7 +48,7 @@ test('a bad line and a failed run are reported and hinder no other', async () =>
     { input: 'x', metadata: { password: 'p' } },
     'e',
   ]);
-  expect(await summary).toMatchObject({ end: 'finished', total: 5, finished: 5, failed: 3 });
+  expect(await summary).toMatchObject({ end: 'finished', total: 5, finished: 5, failed: 3, refused: 2 });
   expect(
     watched.refused.map(({ line, error }) => [line, error.code]).toSorted(([a], [b]) => Number(a) - Number(b)),
   ).toEqual([
@@ -109,6 +110,83 @@ test('a finished batch that is repeated does nothing, and a new output file gets
   expect(runIds(`${first.out}.copy`)).toEqual(runIds(first.out));
 });
 
+test('a file that was mended, sorted and extended goes on in its output, and no unchanged line runs again', async () => {
+  const world = await clientWorld();
+  const ran: string[] = [];
+  playFleet(world, async (writer, input) => {
+    ran.push(input);
+    await writer.end();
+  });
+  const first = startBatch(world.mill, ['a', 'b', { inptu: 'c' }, 'gone']);
+  expect(await first.summary).toMatchObject({ end: 'finished', total: 4, failed: 1, refused: 1 });
+  writeLines(first.file, ['new', 'b', 'c', 'a']);
+  const second = again(world.mill, { file: first.file, out: first.out });
+  expect(await second.summary).toMatchObject({ end: 'finished', total: 4, earlier: 2, finished: 4, failed: 0 });
+  expect(second.watched.replaced).toEqual([1]);
+  expect(ran.toSorted((a, b) => a.localeCompare(b))).toEqual(['a', 'b', 'c', 'gone', 'new']);
+  const lines = new Map(readResults(first.out).map(({ line, runId }) => [line, runId]));
+  expect([...lines.keys()].toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4]);
+  const inputs = await Promise.all(
+    [1, 2, 3, 4].map(async (line) => {
+      const request = await world.redis.hget(world.keys.run(lines.get(line) as string), 'request');
+      return (JSON.parse(request ?? '{}') as { input: string }).input;
+    }),
+  );
+  expect(inputs).toEqual(['new', 'b', 'c', 'a']);
+  expect(readResults(`${first.out}.replaced`).map(({ line }) => line)).toEqual([4]);
+});
+
+test('a bad line is reported in each try, and counts once', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const first = startBatch(world.mill, ['a', { inptu: 'b' }], { maxFailures: 2 });
+  expect(await first.summary).toMatchObject({ end: 'finished' });
+  const second = again(world.mill, { file: first.file, out: first.out, maxFailures: 1 });
+  expect(await second.summary).toMatchObject({ end: 'finished', earlier: 2, finished: 2, failed: 1 });
+  expect(second.watched.refused).toEqual(first.watched.refused);
+  expect(readResults(first.out)).toHaveLength(2);
+});
+
+test('failed runs go on when failures are retried, and stay failed otherwise', async () => {
+  const world = await clientWorld();
+  const ends = new Set<string>();
+  playFleet(world, async (writer, input) => {
+    ends.add(input);
+    await writer.end(input === 'b' ? 'failed' : 'completed');
+  });
+  const first = startBatch(world.mill, ['a', 'b']);
+  expect(await first.summary).toMatchObject({ failed: 1, refused: 0 });
+  const unchanged = again(world.mill, { file: first.file, out: first.out });
+  expect(await unchanged.summary).toMatchObject({ earlier: 2, failed: 1 });
+  const failed = readResults(first.out).find(({ status }) => status === 'failed')?.runId as string;
+  const retried = again(world.mill, { file: first.file, out: first.out, retryFailed: true });
+  await until('the run to be queued again', async () => (await world.mill.get(failed)).status === 'queued');
+  await new RunWriter(world.redis, world.keys, failed).end();
+  expect(await retried.summary).toMatchObject({ earlier: 1, finished: 2, failed: 0 });
+  expect(readResults(first.out).map(({ runId, status }) => [runId === failed, status])).toEqual([
+    [false, 'completed'],
+    [true, 'completed'],
+  ]);
+  expect(ends.size).toBe(2);
+});
+
+test('the name is the batch: another one runs the lines again, and its runs have it', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const first = startBatch(world.mill, ['a'], { name: 'monday' });
+  await first.summary;
+  const second = again(world.mill, { file: first.file, out: `${first.out}.2`, name: 'tuesday' });
+  expect(await second.summary).toMatchObject({ batch: 'tuesday', earlier: 0 });
+  const runIds = [...readResults(first.out), ...readResults(`${first.out}.2`)].map(({ runId }) => runId as string);
+  expect(await Promise.all(runIds.map(async (runId) => (await world.mill.get(runId)).batch))).toEqual([
+    'monday',
+    'tuesday',
+  ]);
+  await expect(again(world.mill, { file: first.file, out: first.out, name: 'a:b' }).summary).rejects.toMatchObject({
+    code: 'validation',
+  });
+});
+
 test('no more runs are in flight than the window allows', async () => {
   const world = await clientWorld();
   const { summary, watched } = startBatch(world.mill, inputs(9), { window: 4 });
@@ -143,6 +221,7 @@ function losingFirstAnswer(client: BatchClient): BatchClient {
   let lost = false;
   return {
     budgets: client.budgets,
+    redrive: (request) => client.redrive(request),
     agents: () => client.agents(),
     get: (runId) => client.get(runId),
     result: (runId, options) => client.result(runId, options),
@@ -197,6 +276,7 @@ test('a run whose suspension the feed missed is found waiting', async () => {
 function withoutFeed(client: BatchClient): BatchClient {
   return {
     budgets: client.budgets,
+    redrive: (request) => client.redrive(request),
     agents: () => client.agents(),
     get: (runId) => client.get(runId),
     result: (runId, options) => client.result(runId, options),
@@ -248,6 +328,7 @@ test('other defects of the client end the batch with their own error', async () 
   const { mill } = await clientWorld();
   const broken: BatchClient = {
     budgets: mill.budgets,
+    redrive: (request) => mill.redrive(request),
     agents: () => mill.agents(),
     get: (runId) => mill.get(runId),
     result: (runId, options) => mill.result(runId, options),

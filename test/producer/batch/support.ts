@@ -35,6 +35,8 @@ export interface Watched {
   readonly refused: { readonly line: number; readonly error: ErrorInfo }[];
   readonly waiting: ErrorInfo[];
   readonly outOfMoney: (readonly string[])[];
+  readonly replaced: number[];
+  readonly spentBefore: number[];
 }
 
 /** Starts a batch over `lines` in a folder of its own. */
@@ -47,7 +49,7 @@ export function startBatch(client: BatchClient, lines: readonly unknown[], optio
 
 /** Starts a batch over a file that is there. */
 export function again(client: BatchClient, options: Partial<BatchOptions> & Pick<BatchOptions, 'file' | 'out'>) {
-  const watched: Watched = { progress: [], refused: [], waiting: [], outOfMoney: [] };
+  const watched: Watched = { progress: [], refused: [], waiting: [], outOfMoney: [], replaced: [], spentBefore: [] };
   const interrupt = new AbortController();
   const settings = { defaults: { agent: 'support' }, window: 1_000, ...options };
   const summary = runBatch(
@@ -57,6 +59,8 @@ export function again(client: BatchClient, options: Partial<BatchOptions> & Pick
       progress: (progress) => watched.progress.push(progress),
       refused: (line, error) => watched.refused.push({ line, error }),
       waiting: (reason) => watched.waiting.push(reason),
+      continued: (_, replaced) => watched.replaced.push(replaced),
+      spentBefore: ({ spentMicrocents }) => watched.spentBefore.push(spentMicrocents),
       outOfMoney: (accounts) => watched.outOfMoney.push(accounts),
     },
     interrupt.signal,

@@ -54,6 +54,36 @@ test('many lines run on a real worker, stopped half-way and continued, and none 
   expect(views.filter(({ attempts }) => attempts.length !== 1)).toEqual([]);
 }, 90_000);
 
+test('a command that was killed goes on in a file whose bad line was mended, and pays for no line twice', async () => {
+  const count = rounds({ fast: 40, all: 150 });
+  const lines: unknown[] = Array.from({ length: count }, (_, index) => ({
+    custom_id: `q${index}`,
+    input: `q ${index}`,
+  }));
+  lines[1] = { custom_id: 'q1' };
+  const { fleet, file, out, env, args } = await batchWorld(lines);
+  const first = new CliCommand([...args, '--window', '8'], { env });
+  await until('a quarter of the lines', () => readable(out) >= count / 4, 30_000);
+  first.signal('SIGKILL');
+  await first.exited;
+  expect(first.stderr).toContain(`${file}:2: validation: the line needs \`input\`, the text for the agent`);
+
+  lines[1] = { custom_id: 'q1', input: 'q 1' };
+  writeLines(file, [{ custom_id: 'added', input: 'added' }, ...lines]);
+  const second = await millrace([...args, '--json'], { env });
+  expect(second.stderr).not.toContain('validation');
+  expect(JSON.parse(second.stdout)).toMatchObject({ end: 'finished', batch: 'in', total: count + 1, failed: 0 });
+  const results = readResults(out).toSorted((a, b) => a.line - b.line);
+  expect(results.map(({ line, id }) => [line, id])).toEqual([
+    [1, 'added'],
+    ...lines.map((_, index) => [index + 2, `q${index}`]),
+  ]);
+  const { runs } = await fleet.mill.list({ limit: 100 });
+  const ours = new Set(results.map(({ runId }) => runId));
+  expect(ours.size).toBe(count + 1);
+  expect(runs.filter(({ runId, attempts }) => !ours.has(runId) || attempts.length !== 1)).toEqual([]);
+}, 90_000);
+
 /** Lines that are there; the file may not be there yet. */
 function readable(out: string): number {
   try {
@@ -66,7 +96,10 @@ function readable(out: string): number {
 test('a bad line is named with its number, the others run, and the exit code says that something failed', async () => {
   const { out, env, args } = await batchWorld(['fine', { colour: 'red' }, 'fine too']);
   const { code, stdout, stderr } = await millrace(args, { env });
-  expect(stderr).toContain('line 2: validation: the line input:');
+  expect(stderr).toContain(
+    'in.jsonl:2: validation: the line needs `input`, the text for the agent; colour: is not a known field',
+  );
+  expect(stderr).toContain('never became a run: mend them and give the same command again');
   expect(stdout).toContain('3 lines, 1 failed');
   expect(readResults(out)).toHaveLength(3);
   expect(code).toBe(1);

@@ -73,14 +73,14 @@ command: [ls]
     new Set([
       'rules.0.action',
       'rules.1.ruleId',
-      'rules.1',
+      'rules.1.conditions',
       'rules.2.updatedToolArgs',
       'domains.0',
       'domains.1',
       'domains.2',
       'domains.3',
       'allowInsecure.0',
-      'the file',
+      'command',
     ]),
   );
 });

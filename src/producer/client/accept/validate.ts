@@ -73,7 +73,7 @@ export function parseSafely<T extends z.ZodType>(schema: T, text: string, input:
   const parsed = schema.safeParse(safe);
   if (parsed.success) return parsed.data;
   const code = parsed.error.issues.every(isIdIssue) ? 'invalid_id' : 'validation';
-  throw invalid(code, 'the request is not valid', parsed.error);
+  throw invalid(code, 'the request is not valid', parsed.error, schema);
 }
 
 /**

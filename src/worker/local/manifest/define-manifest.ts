@@ -128,7 +128,7 @@ export function defineAgentManifest<Persona, Output>(
   manifest: AgentManifestSource<Persona, Output>,
 ): AgentManifest<Persona, Output> {
   const parsed = shape.safeParse(manifest);
-  const problems = problemsOf(parsed.error, 'manifest');
+  const problems = problemsOf(parsed.error, 'manifest', undefined, shape);
   problems.push(...wrongSurfaces(manifest?.repoRoot, manifest?.surfaces), ...wrongRubric(manifest?.rubric));
   if (!parsed.success || problems.length > 0) {
     const id = typeof manifest?.id === 'string' ? manifest.id : 'without an id';

@@ -33,7 +33,7 @@ test('every problem of a request is listed with its path', () => {
   const error = refusalOf(() => parseRequest({ agent: 7, surprise: 1, budget: { maxCostUsd: 'much' } }));
   expect(error.code).toBe('validation');
   const paths = (error.details as { path: string }[]).map((problem) => problem.path);
-  expect(paths).toEqual(expect.arrayContaining(['agent', 'input', 'budget.maxCostUsd', '']));
+  expect(paths).toEqual(expect.arrayContaining(['agent', 'input', 'budget.maxCostUsd', 'surprise']));
 });
 
 test.each(['agent', 'thread', 'executionId', 'sessionId'])(
