@@ -31,7 +31,7 @@ await using mill = new Millrace({ redis, prefix });
 const worker = await startWorker({ redis, prefix, agents: [summarise], provider: pretending });
 try {
   const batch = `letters-${Date.now()}`;
-  await mill.budgets.set('batch', batch, { maxCostUsd: 0.0022, onExceed: 'pause' });
+  await mill.budgets.set('batch', batch, { maxCostUsd: 0.0022, onExceed: 'pause_for_approval' });
   const letters = Array.from(
     { length: 8 },
     (_, index) => `Letter ${index + 1}: ${'it arrived broken, again. '.repeat(150)}`,

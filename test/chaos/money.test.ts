@@ -84,7 +84,7 @@ test.each(lane === 'all' ? storms : [one])(
     const cap = capUsd * microcentsPerUsd;
     /** What is hidden in the calls that both workers make before the first answer shows it. */
     const surprise = hidden * microcentsPerToken * concurrency * 2;
-    await mill.budgets.set('batch', batch, { maxCostUsd: capUsd, onExceed: 'pause' });
+    await mill.budgets.set('batch', batch, { maxCostUsd: capUsd, onExceed: 'pause_for_approval' });
     const account = () => mill.budgets.get('batch', batch);
     const answers = await mill.enqueueMany(
       Array.from({ length: runs }, () => ({ agent: 'plain', input: 'go', batch, overrides: { model: 'dear' } })),

@@ -212,7 +212,7 @@ const incidents: readonly (readonly [
     async (watched) => {
       const before = await watched.scrape();
       const run = await watched.world.submit('steady', [{ text: 'Dear.' }], {
-        budget: { maxCostMicrocents: 1, onExceed: 'pause' },
+        budget: { maxCostMicrocents: 1, onExceed: 'pause_for_approval' },
       });
       const after = await watched.scrapeWhen('it waits', (now) => total(now, 'millrace_budget_paused_total') > 0);
       await watched.world.mill.cancel(run.runId);

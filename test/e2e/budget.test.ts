@@ -53,7 +53,7 @@ test('a run that may pass its cap goes on, and says so once', async () => {
 
 test('a run that waits for money occupies no worker, and an approval lets its step pass the cap', async () => {
   const { world } = shared;
-  const { run, view } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause' });
+  const { run, view } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause_for_approval' });
   expect(view.pending).toMatchObject([{ kind: 'budget', id: `run:${run.runId}` }]);
   expect(world.provider.callsOf(run.runId)).toEqual([]);
   const answers = await Promise.all(Array.from({ length: 20 }, () => decide(run.runId, 'approve')));
@@ -75,7 +75,7 @@ test('a run that waits for money occupies no worker, and an approval lets its st
 
 test('an approval holds for one step: the next one waits again', async () => {
   const { world } = shared;
-  const run = await world.submit('hands', two, { budget: { maxCostUsd: tiny, onExceed: 'pause' } });
+  const run = await world.submit('hands', two, { budget: { maxCostUsd: tiny, onExceed: 'pause_for_approval' } });
   for (const steps of [0, 1]) {
     await until('the run waits', async () => {
       const seen = await world.mill.get(run.runId);
@@ -89,7 +89,7 @@ test('an approval holds for one step: the next one waits again', async () => {
 
 test('a rejection ends the run', async () => {
   const { world } = shared;
-  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause' });
+  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause_for_approval' });
   await decide(run.runId, 'reject');
   expect((await world.ended(run)).view).toMatchObject({ status: 'failed', error: { code: 'budget_exceeded' } });
   expect(world.provider.callsOf(run.runId)).toEqual([]);
@@ -97,14 +97,14 @@ test('a rejection ends the run', async () => {
 
 test('a top-up of the account lets the run go on', async () => {
   const { world } = shared;
-  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause' });
+  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause_for_approval' });
   expect((await decide(run.runId, { topUpUsd: 1 })).status).toBeLessThan(300);
   expect((await world.ended(run)).view.status).toBe('completed');
 });
 
 test('a run that waits for money can be cancelled', async () => {
   const { world } = shared;
-  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause' });
+  const { run } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause_for_approval' });
   await run.cancel();
   expect((await world.ended(run)).view.status).toBe('cancelled');
   expect((await decide(run.runId, 'approve')).body.error.code).toBe('already_terminal');
@@ -114,7 +114,7 @@ test('runs of a batch share its cap, and go on after a top-up', async () => {
   const { world } = shared;
   const batch = `b-${world.fleet.prefix}`;
   const account = `${world.url}/v1/budgets/batch/${batch}`;
-  const set = await call('PUT', account, { maxCostUsd: tiny, onExceed: 'pause' });
+  const set = await call('PUT', account, { maxCostUsd: tiny, onExceed: 'pause_for_approval' });
   expect(set.status).toBe(200);
   const runs = await Promise.all(Array.from({ length: 5 }, () => world.submit('plain', [{ text: 'done' }], { batch })));
   await until('all wait', async () => (await call('GET', account)).body.waiting === 5);
@@ -149,7 +149,7 @@ test('a run of a thread that waits for money goes on waiting or fails as the can
   const { world } = shared;
   const run = await world.submit('plain', [{ text: 'never' }], {
     thread: 'poor',
-    budget: { maxCostUsd: tiny, onExceed: 'pause' },
+    budget: { maxCostUsd: tiny, onExceed: 'pause_for_approval' },
   });
   await until('the run waits', async () => (await run.get()).status === 'suspended');
   expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'suspended', cancelling: false });

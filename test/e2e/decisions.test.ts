@@ -10,7 +10,7 @@ const shared = shareWorld({ producer: true });
 /** A run whose first model call already passes its cap, once it waits. */
 async function pausedRun(): Promise<RunHandle> {
   const { world } = shared;
-  const budget = { maxCostMicrocents: 1, onExceed: 'pause' } as const;
+  const budget = { maxCostMicrocents: 1, onExceed: 'pause_for_approval' } as const;
   const run = await world.submit('plain', [{ text: 'It was worth it.' }], { budget });
   await until('the run waits', async () => (await run.get()).status === 'suspended');
   await until(
@@ -73,7 +73,7 @@ test('a run that waits for money can be cancelled', async () => {
 test('a batch with a cap stops when it is spent, and finishes after a top-up', async () => {
   const { world } = shared;
   const { mill } = world;
-  await mill.budgets.set('batch', 'small', { maxCostMicrocents: 1, onExceed: 'pause' });
+  await mill.budgets.set('batch', 'small', { maxCostMicrocents: 1, onExceed: 'pause_for_approval' });
   const runs = await Promise.all(
     Array.from({ length: 5 }, (_, index) => world.submit('plain', [{ text: `answer ${index}` }], { batch: 'small' })),
   );

@@ -117,7 +117,7 @@ describe('a task over the queue', () => {
   test('whose adapter charges does nothing that the cap of its batch has no room for, and waits for more', async () => {
     const { world } = shared;
     const { budgets } = world.mill;
-    await budgets.set('batch', 'errands', { maxCostMicrocents: 250, onExceed: 'pause' });
+    await budgets.set('batch', 'errands', { maxCostMicrocents: 250, onExceed: 'pause_for_approval' });
     const run = await world.mill.task(task(buy('one'), buy('two'), buy('three')), { batch: 'errands' });
     const waiting = await until('it waits for money', async () => {
       const { status, pending } = await world.mill.get(run.runId);

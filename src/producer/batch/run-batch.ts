@@ -80,7 +80,7 @@ const groupSize = 100;
 /**
  * Runs every line of a JSONL file and appends a result line for each to another. The execution id of a line follows from
  * the batch's name, the defaults and what the line says: repeating the batch, after whatever ended it and with lines that were
- * mended, moved or added, attaches to the runs that exist (for 24 hours) and skips the lines that have their result. An
+ * corrected, moved or added, attaches to the runs that exist (for 24 hours) and skips the lines that have their result. An
  * aborted signal ends it early; runs that are under way go on.
  *
  * Throws `validation` for files that cannot be read or written, an unknown agent, or an output file of another batch;

@@ -38,10 +38,10 @@ export const addBatch = command('batch <file>', {
     examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
     '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
     '\nA bad line is reported with file and line, gets its error in the results, and does not stop the others.' +
-    '\nSafe to stop and to repeat: a line with a result does not run again, wherever it stands in the file by then. So mend' +
+    '\nSafe to stop and to repeat: a line with a result does not run again, wherever it stands in the file by then. So correct' +
     '\nor add lines, and give the same command again. Two equal lines are two runs; an id can stand in one line only.' +
     '\nThe name is the batch: another name begins another one, with a budget of its own.' +
-    '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
+    '\nWith --on-exceed pause_for_approval runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
     '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
   work: batch,
 });
@@ -130,7 +130,7 @@ function report(cli: Cli, summary: BatchSummary, { file, output, json, elapsedMs
 /** What can be done about lines without an answer. */
 function* hintsOn({ failed, refused }: BatchSummary, file: string): Generator<string> {
   if (refused > 0)
-    yield `${countOf(refused, 'line')} of ${file} never became a run: mend them and give the same command again; no other line runs again.`;
+    yield `${countOf(refused, 'line')} of ${file} never became a run: correct them and give the same command again; no other line runs again.`;
   if (failed > refused)
     yield `${countOf(failed - refused, 'run')} gave no answer: the same command with --retry-failed goes on with those that failed.`;
 }

@@ -2,9 +2,15 @@ import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCod
 import { defined } from '../../shared/base/collections.ts';
 import { Argument, type Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
-import { budgetScope, type BudgetScope, type BudgetView, formatUsd } from '../../shared/contract/money.ts';
+import {
+  budgetScope,
+  type BudgetScope,
+  type BudgetView,
+  type OnExceed,
+  formatUsd,
+} from '../../shared/contract/money.ts';
 import { openClient } from './options/open-client.ts';
-import { onExceedOption, positiveNumber, type OnExceedName } from './options/arguments.ts';
+import { onExceedOption, positiveNumber } from './options/arguments.ts';
 import { count } from './show/paint.ts';
 
 interface Options {
@@ -19,7 +25,7 @@ export const addBudget: AddCommand = (program, act) => {
       'after',
       examples(
         'millrace budget get batch nightly',
-        'millrace budget set batch nightly 10 --on-exceed pause',
+        'millrace budget set batch nightly 10 --on-exceed pause_for_approval',
         'millrace budget top-up batch nightly 5',
       ),
     );
@@ -53,7 +59,7 @@ async function set(
   scope: BudgetScope,
   id: string,
   usd: number,
-  options: Options & { onExceed?: OnExceedName },
+  options: Options & { onExceed?: OnExceed },
 ): Promise<ExitCode> {
   if (scope !== 'batch')
     throw new RunError(

@@ -7,6 +7,7 @@ import {
   usdToMicrocents,
   type BudgetScope,
   type BudgetView,
+  type OnExceed,
   budgetCap,
 } from '../../shared/contract/money.ts';
 import { requireOperator, checkRunId } from './accept/validate.ts';
@@ -45,8 +46,8 @@ export const budgetSettings = z
   );
 
 export interface BudgetSettings extends Readonly<Omit<z.input<typeof budgetSettings>, 'onExceed'>> {
-  /** Before a call that could pass the cap: `fail` (the default), `pause` or `warn`. */
-  readonly onExceed?: 'fail' | 'pause' | 'pause_for_approval' | 'warn';
+  /** Before a call that could pass the cap: `fail` (the default), `pause_for_approval` or `warn`. */
+  readonly onExceed?: OnExceed;
 }
 
 /** More money for an account. Give one of the two. */

@@ -84,10 +84,7 @@ export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
 }
 
 /** What happens before a call that could pass a cap: the run fails, waits for a person, or goes on with a warning. */
-export const budgetOnExceed = z.preprocess(
-  (value) => (value === 'pause' ? 'pause_for_approval' : value),
-  z.enum(['fail', 'pause_for_approval', 'warn']),
-);
+export const budgetOnExceed = z.enum(['fail', 'pause_for_approval', 'warn']);
 export type OnExceed = z.infer<typeof budgetOnExceed>;
 
 /** A cap for one run. Zero or less means no cap of its own, never none at all. Give one of the two amounts. */

@@ -131,10 +131,10 @@ test('a line whose id another line has is bad, and the first is not', async () =
   ]);
 });
 
-test('a bad line that is mended is another line', async () => {
+test('a bad line that is corrected is another line', async () => {
   const [bad] = await idsOf('{"inptu":"a"}');
-  const [mended] = await idsOf('{"input":"a"}');
-  expect(bad).not.toBe(mended);
+  const [corrected] = await idsOf('{"input":"a"}');
+  expect(bad).not.toBe(corrected);
 });
 
 test.each([

@@ -110,7 +110,7 @@ test('a finished batch that is repeated does nothing, and a new output file gets
   expect(runIds(`${first.out}.copy`)).toEqual(runIds(first.out));
 });
 
-test('a file that was mended, sorted and extended goes on in its output, and no unchanged line runs again', async () => {
+test('a file that was corrected, sorted and extended goes on in its output, and no unchanged line runs again', async () => {
   const world = await clientWorld();
   const ran: string[] = [];
   playFleet(world, async (writer, input) => {

@@ -54,7 +54,7 @@ test('many lines run on a real worker, stopped half-way and continued, and none 
   expect(views.filter(({ attempts }) => attempts.length !== 1)).toEqual([]);
 }, 90_000);
 
-test('a command that was killed goes on in a file whose bad line was mended, and pays for no line twice', async () => {
+test('a command that was killed goes on in a file whose bad line was corrected, and pays for no line twice', async () => {
   const count = rounds({ fast: 40, all: 150 });
   const lines: unknown[] = Array.from({ length: count }, (_, index) => ({
     custom_id: `q${index}`,
@@ -99,7 +99,7 @@ test('a bad line is named with its number, the others run, and the exit code say
   expect(stderr).toContain(
     'in.jsonl:2: validation: the line needs `input`, the text for the agent; colour: is not a known field',
   );
-  expect(stderr).toContain('never became a run: mend them and give the same command again');
+  expect(stderr).toContain('never became a run: correct them and give the same command again');
   expect(stdout).toContain('3 lines, 1 failed');
   expect(readResults(out)).toHaveLength(3);
   expect(code).toBe(1);

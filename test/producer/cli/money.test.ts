@@ -29,7 +29,7 @@ test('costs are a table with totals, or a JSON document', async () => {
 test('a budget is set, topped up and shown', async () => {
   const { prefix } = await clientWorld();
   const env = settings(prefix);
-  const set = await millrace(['budget', 'set', 'batch', 'nightly', '10', '--on-exceed', 'pause'], { env });
+  const set = await millrace(['budget', 'set', 'batch', 'nightly', '10', '--on-exceed', 'pause_for_approval'], { env });
   expect([set.code, set.stdout]).toEqual([0, 'batch nightly: $0.0000 of $10.0000 spent, passing it pauses a run\n']);
   const add = ['budget', 'top-up', 'batch', 'nightly', '5', '--key', 'k1', '--json'];
   await millrace(add, { env });
@@ -67,7 +67,7 @@ test('a batch with a budget says how to give it more when all of it waits', asyn
     '--max-cost',
     '0.5',
     '--on-exceed',
-    'pause',
+    'pause_for_approval',
   ];
   const command = new CliCommand(args, { env: settings(prefix) });
   const runs = await until('both runs', async () => {
@@ -90,9 +90,9 @@ test('a batch with a budget says how to give it more when all of it waits', asyn
 });
 
 test.each([
-  [['run', 'a', 'b', '--on-exceed', 'pause'], '--on-exceed needs --max-cost'],
-  [['batch', 'x.jsonl', '-o', 'y', '--on-exceed', 'pause'], '--on-exceed needs --max-cost'],
-  [['run', 'a', 'b', '--max-cost', '1', '--on-exceed', 'shout'], 'Allowed choices are fail, pause, warn'],
+  [['run', 'a', 'b', '--on-exceed', 'pause_for_approval'], '--on-exceed needs --max-cost'],
+  [['batch', 'x.jsonl', '-o', 'y', '--on-exceed', 'pause_for_approval'], '--on-exceed needs --max-cost'],
+  [['run', 'a', 'b', '--max-cost', '1', '--on-exceed', 'shout'], 'Allowed choices are fail, pause_for_approval, warn'],
   [['budget', 'get', 'team', 'x'], 'Allowed choices are run, batch, tenant'],
   [['budget', 'top-up', 'batch', 'x', '0'], 'Not a number above 0'],
   [['costs', '--by', 'colour'], 'Not one of tenant, agent, model, day'],

@@ -12,7 +12,7 @@ const as = (key: string) => ({ authorization: `Bearer ${key}` });
 
 test('a batch gets a budget, is topped up, and shows both', async () => {
   const { send } = await serverWorld();
-  const put = await send('PUT', batch, { maxCostUsd: 10, onExceed: 'pause' });
+  const put = await send('PUT', batch, { maxCostUsd: 10, onExceed: 'pause_for_approval' });
   expect(put.status).toBe(200);
   expect(budgetView.parse(put.body)).toMatchObject({
     scope: 'batch',
@@ -48,7 +48,11 @@ test('a budget that is set again replaces the cap and keeps what was topped up',
 
 test('a run shows its own budget, and a run without one is not topped up', async () => {
   const { send, start } = await serverWorld();
-  const capped = await start({ agent: 'support', input: 'x', budget: { maxCostUsd: 0.05, onExceed: 'pause' } });
+  const capped = await start({
+    agent: 'support',
+    input: 'x',
+    budget: { maxCostUsd: 0.05, onExceed: 'pause_for_approval' },
+  });
   const path = `/v1/budgets/run/${capped.runId}`;
   expect((await send('GET', path)).body).toMatchObject({
     scope: 'run',
@@ -64,7 +68,10 @@ test('a run shows its own budget, and a run without one is not topped up', async
 
 test('a tenant shows the cap of its settings in its present window, and is topped up there', async () => {
   const tenantsFile = join(scratchFolder(), 'tenants.yaml');
-  writeFileSync(tenantsFile, 'tenants: { default: { budget: { maxCostUsd: 2, window: month, onExceed: pause } } }');
+  writeFileSync(
+    tenantsFile,
+    'tenants: { default: { budget: { maxCostUsd: 2, window: month, onExceed: pause_for_approval } } }',
+  );
   const { send } = await serverWorld({ client: { tenantsFile } });
   const month = new Date().toISOString().slice(0, 7);
   const before = { window: 'month', windowStart: month, capMicrocents: 200_000_000, onExceed: 'pause_for_approval' };

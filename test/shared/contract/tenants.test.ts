@@ -39,7 +39,7 @@ test('a tenant has its own entry, and what that leaves out from the default', ()
       '  weight: 2',
       '  budget: { maxCostUsd: 1.5, window: day }',
       'tenants:',
-      '  acme: { budget: { maxCostMicrocents: 700, window: month, onExceed: pause, unpriced: deny } }',
+      '  acme: { budget: { maxCostMicrocents: 700, window: month, onExceed: pause_for_approval, unpriced: deny } }',
       '  big: { weight: 10 }',
       '  free: { budget: { maxCostUsd: 0, window: day } }',
     ),

@@ -179,7 +179,7 @@ describe('budgets', () => {
     ['a larger cap', cents(50)],
     ['to be only warned', cents(0, { onExceed: 'warn' })],
     ['to be only warned at a larger cap', cents(50, { onExceed: 'warn' })],
-    ['to have a person asked', cents(0.02, { onExceed: 'pause' })],
+    ['to have a person asked', cents(0.02, { onExceed: 'pause_for_approval' })],
     ['models without a price', cents(50, { unpriced: 'allow' })],
   ] as const)('a request for %s keeps the cap of the author', ([, asked]) => {
     const own = cents(0.02, { unpriced: 'deny' });
@@ -188,7 +188,7 @@ describe('budgets', () => {
 
   test('the smaller cap and the stricter rule win', () => {
     const own = cents(1, { onExceed: 'warn' });
-    expect(effective(own, cents(0.5, { onExceed: 'pause' }))).toMatchObject({
+    expect(effective(own, cents(0.5, { onExceed: 'pause_for_approval' }))).toMatchObject({
       usd: 0.5,
       onExceed: 'pause_for_approval',
     });

@@ -1,6 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { InvalidArgumentError } from 'commander';
+import { budgetOnExceed, type OnExceed } from '../../../shared/contract/money.ts';
 import { choice, value } from './command.ts';
 import { dialectNames } from '../../../shared/dialects/project.ts';
 
@@ -24,17 +25,13 @@ export function positiveNumber(text: string): number {
   return value;
 }
 
-const onExceeds = ['fail', 'pause', 'warn'] as const;
-/** As people write it; requests understand it. */
-export type OnExceedName = (typeof onExceeds)[number];
-
 /** What happens before a call that could pass the cap. */
 export function onExceedOption(cap = '--max-cost') {
-  return choice('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`, onExceeds);
+  return choice('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`, budgetOnExceed.options);
 }
 
 /** The budget that `--max-cost` and `--on-exceed` set, if any. Throws `validation`. */
-export function budgetFrom({ maxCost, onExceed }: { maxCost: number | undefined; onExceed: OnExceedName | undefined }) {
+export function budgetFrom({ maxCost, onExceed }: { maxCost: number | undefined; onExceed: OnExceed | undefined }) {
   if (maxCost !== undefined) return defined({ maxCostUsd: maxCost, onExceed });
   if (onExceed === undefined) return undefined;
   throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
