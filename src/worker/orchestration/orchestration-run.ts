@@ -13,7 +13,7 @@ import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/turn-ports.ts';
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import { AskedChildren, notAsked } from './asked-children.ts';
+import { askedChildren, notAsked, type AskedChildren } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost, type ChildRules } from './child-permits.ts';
 import {
   longestMs,
@@ -128,7 +128,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
     this.#permits = new ChildPermits(this, deps.rules, ports.redactor);
-    this.#children = new AskedChildren((id) => this.#growing.state.orchestration.children.get(id));
+    this.#children = askedChildren((id) => this.#growing.state.orchestration.children.get(id));
   }
 
   now(): number {
@@ -358,7 +358,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
 
   async #wait(): Promise<TurnOutcome> {
     const parked = this.#parked;
-    if (!parked && this.#children.size + this.#questions.size === 0)
+    if (!parked && this.#children.size() + this.#questions.size === 0)
       return this.#failed(new RunError('internal', 'the orchestration waits for nothing that could come'));
     const { clock, waits, children } = this.#ports;
     const { runId } = this.#run.record;

@@ -11,7 +11,6 @@ const maxUnion = 20;
 
 /** A tool as a declaration in TypeScript, for a model that is to write a call of it. Bounded, whatever the schema. */
 export function signatureOf({ name, description, parameters, gated }: CatalogueEntry): string {
-  const types = new Types(parameters);
   const what = gated ? `${description} NEEDS APPROVAL: call it directly, a script cannot.` : description;
   const documented = Object.entries(record(parameters['properties'])).flatMap(([parameter, schema]) => {
     const text = record(schema)['description'];
@@ -19,7 +18,7 @@ export function signatureOf({ name, description, parameters, gated }: CatalogueE
       ? [` @param args.${parameter} ${line(text, maxParameterChars)}`]
       : [];
   });
-  const args = types.of(parameters, 0);
+  const args = typesIn(parameters)(parameters, 0);
   const optional = Array.isArray(parameters['required']) && parameters['required'].length > 0 ? '' : '?';
   const declaration = `${callee(name)}(args${optional}: ${args === 'unknown' ? 'object' : args}): Promise<unknown>`;
   const comment = [` ${line(what, maxDescriptionChars)}`, ...documented.map((text) => `\n *${text}`)].join('');
@@ -40,73 +39,52 @@ const scalars: ReadonlyMap<unknown, string> = new Map(
   Object.entries({ string: 'string', number: 'number', integer: 'number', boolean: 'boolean', null: 'null' }),
 );
 
-/** JSON Schema as TypeScript: close enough to write a call, never a proof. */
-class Types {
-  readonly #root: Record<string, unknown>;
-  #left = maxNodes;
+/** Writes parts of a JSON Schema as TypeScript: close enough to write a call, never a proof. */
+function typesIn(root: Record<string, unknown>): (schema: unknown, depth: number) => string {
+  let left = maxNodes;
 
-  constructor(root: Record<string, unknown>) {
-    this.#root = root;
-  }
-
-  of(schema: unknown, depth: number): string {
-    if (--this.#left < 0 || depth > maxDepth) return 'unknown';
+  function typeOf(schema: unknown, depth: number): string {
+    if (--left < 0 || depth > maxDepth) return 'unknown';
     const it = record(schema);
-    if (typeof it['$ref'] === 'string') return this.of(this.#resolve(it['$ref']), depth + 1);
+    const inner = (part: unknown) => typeOf(part, depth + 1);
+    if (typeof it['$ref'] === 'string') return inner(resolved(it['$ref']));
     if ('const' in it) return literal(it['const']);
     if (Array.isArray(it['enum'])) return union(it['enum'].slice(0, maxUnion + 1).map(literal));
-    for (const key of ['anyOf', 'oneOf']) {
-      const options = it[key];
-      if (Array.isArray(options))
-        return union(options.slice(0, maxUnion + 1).map((option) => this.of(option, depth + 1)));
-    }
-    if (Array.isArray(it['allOf']))
-      return (
-        it['allOf']
-          .slice(0, maxUnion)
-          .map((part) => this.of(part, depth + 1))
-          .join(' & ') || 'unknown'
-      );
-    if (Array.isArray(it['type']))
-      return union(it['type'].slice(0, 8).map((type) => this.#named({ ...it, type }, depth)));
-    return this.#named(it, depth);
+    const options = [it['anyOf'], it['oneOf']].find((some) => Array.isArray(some));
+    if (options) return union(options.slice(0, maxUnion + 1).map(inner));
+    if (Array.isArray(it['allOf'])) return it['allOf'].slice(0, maxUnion).map(inner).join(' & ') || 'unknown';
+    if (!Array.isArray(it['type'])) return named(it, inner);
+    return union(it['type'].slice(0, 8).map((type) => named({ ...it, type }, inner)));
   }
 
-  #named(it: Record<string, unknown>, depth: number): string {
+  function named(it: Record<string, unknown>, inner: (part: unknown) => string): string {
     const type = it['type'] ?? ('properties' in it ? 'object' : undefined);
-    if (type === 'array') return this.#array(it, depth);
-    return type === 'object' ? this.#object(it, depth) : (scalars.get(type) ?? 'unknown');
-  }
-
-  #array(it: Record<string, unknown>, depth: number): string {
-    if (Array.isArray(it['prefixItems']))
-      return `[${it['prefixItems']
-        .slice(0, maxUnion)
-        .map((item) => this.of(item, depth + 1))
-        .join(', ')}]`;
-    const item = this.of(it['items'], depth + 1);
+    if (type === 'object') return object(it, inner);
+    if (type !== 'array') return scalars.get(type) ?? 'unknown';
+    if (Array.isArray(it['prefixItems'])) return `[${it['prefixItems'].slice(0, maxUnion).map(inner).join(', ')}]`;
+    const item = inner(it['items']);
     return / [|&] /.test(item) ? `(${item})[]` : `${item}[]`;
   }
 
-  #object(it: Record<string, unknown>, depth: number): string {
+  function object(it: Record<string, unknown>, inner: (part: unknown) => string): string {
     const required = new Set(Array.isArray(it['required']) ? it['required'] : []);
     const fields: string[] = [];
     for (const [name, schema] of Object.entries(record(it['properties']))) {
-      if (this.#left <= 0) break;
+      if (left <= 0) break;
       const key = isIdentifier(name) ? name : quoted(name);
-      fields.push(`${key}${required.has(name) ? '' : '?'}: ${this.of(schema, depth + 1)}`);
+      fields.push(`${key}${required.has(name) ? '' : '?'}: ${inner(schema)}`);
     }
     if (fields.length > 0) return `{ ${fields.join('; ')} }`;
     const others = it['additionalProperties'];
     if (others === false) return '{}';
-    return `Record<string, ${typeof others === 'object' ? this.of(others, depth + 1) : 'unknown'}>`;
+    return `Record<string, ${typeof others === 'object' ? inner(others) : 'unknown'}>`;
   }
 
   /** Only within the schema itself: nothing is ever fetched. */
-  #resolve(reference: string): unknown {
-    if (reference === '#') return this.#root;
+  function resolved(reference: string): unknown {
+    if (reference === '#') return root;
     if (!reference.startsWith('#/')) return undefined;
-    let at: unknown = this.#root;
+    let at: unknown = root;
     for (const part of reference.slice(2).split('/').slice(0, 16)) {
       const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
       if (at === null || typeof at !== 'object' || !Object.hasOwn(at, key)) return undefined;
@@ -114,6 +92,8 @@ class Types {
     }
     return at;
   }
+
+  return typeOf;
 }
 
 function record(value: unknown): Record<string, unknown> {

@@ -5,12 +5,14 @@ import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 type Result = JournalEntryOf<'tool_result'>;
 
 interface StepResultsPorts {
-  /** Writes results together with their events: all of it, or nothing. */
-  record(entries: readonly JournalEntry[], events: readonly EventBody[]): Promise<void>;
-  /** The event of a result that an earlier worker recorded and whose turn had not come by then. */
-  eventOf(call: StepCall): EventBody | null;
-  /** Called at once when a write fails. */
-  onLost(error: unknown): void;
+  /** Writes results together with their events: all of it, or nothing. */ readonly record: (
+    entries: readonly JournalEntry[],
+    events: readonly EventBody[],
+  ) => Promise<void>;
+  /** The event of a result that an earlier worker recorded and whose turn had not come by then. */ readonly eventOf: (
+    call: StepCall,
+  ) => EventBody | null;
+  /** Called at once when a write fails. */ readonly onLost: (error: unknown) => void;
 }
 
 /**
@@ -34,6 +36,7 @@ export function stepResults(calls: readonly StepCall[], { record, eventOf, onLos
   function lose(error: unknown): void {
     if (lost) return;
     lost = { error };
+    waiting.length = 0;
     onLost(error);
   }
 
@@ -41,7 +44,7 @@ export function stepResults(calls: readonly StepCall[], { record, eventOf, onLos
     // One turn of the microtask queue, so that results of the same moment share a write.
     await Promise.resolve();
     try {
-      while (waiting.length > 0 && !lost) {
+      while (waiting.length > 0) {
         const results = waiting.splice(0);
         const due = dueEnds.splice(0);
         const entries = withEnds(
@@ -69,7 +72,7 @@ export function stepResults(calls: readonly StepCall[], { record, eventOf, onLos
         if (ready) dueEnds.push({ index: nextEvent, event: ready });
         nextEvent++;
       }
-      if (!entry) return;
+      if (!entry || lost) return;
       waiting.push({ entry, before });
       writing ??= drain();
     },
