@@ -102,10 +102,13 @@ async function untilDue(runId: string, ports: InMemoryPorts): Promise<void> {
 }
 
 /** Resolves when the run has an event or a cancel, and when its time has come. */
-async function changeOf(runId: string, { waits, deadlines, clock, control, onEvents }: InMemoryPorts): Promise<void> {
+async function changeOf(runId: string, ports: InMemoryPorts): Promise<void> {
+  const { waits, deadlines, clock, control } = ports;
   const changed = new AbortController();
-  using _events = onEvents((id) => id === runId && changed.abort());
-  using _cancels = control.onCancel((id) => id === runId && changed.abort());
+  const onChange = (id: string) => void (id === runId && changed.abort());
+  using listening = new DisposableStack();
+  listening.use(ports.onEvents(onChange));
+  listening.use(control.onCancel(onChange));
   const dueMs = Math.min(waits.dueOf(runId) ?? Infinity, deadlines.dueOf(runId) ?? Infinity);
   const leftMs = Math.max(1, dueMs - clock.now());
   await clock.sleep(Math.min(leftMs, longestWaitMs), changed.signal).catch(() => {});
