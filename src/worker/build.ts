@@ -75,9 +75,10 @@ export interface RunningWorker {
 
 /** Creates and connects all parts of a worker. Rejects when Redis does not answer within 30 s. */
 export async function buildWorker(options: WorkerOptions): Promise<RunningWorker> {
-  const { config, log, agents } = options;
+  const { config, log, agents, providers, onAuthError } = options;
   // Before anything is connected: what is wrong with the agents must not leave a connection behind.
-  const models = modelsFor(options);
+  const price = createPriceLookup(config.MILLRACE_PRICES, providers.prices);
+  const models = modelsOf(providers, { price, agents: agents.values(), onAuthError });
   const known = knownLabels(options);
   const name = `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
   const startedAt = new Date().toISOString();
@@ -161,11 +162,6 @@ interface Parts {
   readonly metrics: WorkerMetrics;
   readonly stores: WorkerStores;
   readonly supervision: Supervision;
-}
-
-function modelsFor({ config, providers, agents, onAuthError }: WorkerOptions) {
-  const price = createPriceLookup(config.MILLRACE_PRICES, providers.prices);
-  return modelsOf(providers, { price, agents: agents.values(), onAuthError });
 }
 
 /** What the metrics begin with at 0, and the names that they show. */

@@ -36,14 +36,8 @@ export type {
   RunDirective,
   ToolListing,
 } from './local/agent-handle.ts';
-export {
-  boundary,
-  defaultHandoffFilter,
-  filterFrom,
-  filters,
-  type HandoffFilter,
-  type SensitivityChoice,
-} from '../shared/contract/handoff/handoff-filters.ts';
+export { boundary, defaultHandoffFilter, filterFrom, filters } from '../shared/contract/handoff/handoff-filters.ts';
+export type { HandoffFilter, SensitivityChoice } from '../shared/contract/handoff/handoff-filters.ts';
 export type { HandoffFilterDescriptor } from '../shared/contract/handoff/handoff.ts';
 export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './local/replay-handoffs.ts';
 export { runFanOut, type FanOutDeps, type FanOutResult } from './orchestration/fan-out.ts';

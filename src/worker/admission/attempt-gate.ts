@@ -20,6 +20,16 @@ export interface GateOptions extends BudgetGateOptions {
   approved(step: number): boolean;
 }
 
+type Health = 'success' | 'failure' | 'neutral';
+
+/** What an attempt holds until it is settled; `id` names its reservation. */
+interface Taken {
+  readonly id: string;
+  readonly grant: Grant;
+  readonly admission: Admission;
+  readonly report: (outcome: Health) => Promise<void>;
+}
+
 /** A run in a wait queue looks again after this, in case its wake-up got lost. */
 const recheckMs = 600_000;
 
@@ -45,8 +55,7 @@ export class AttemptGate {
     const admission = await ports.breakers.admit(target, maxInlineWaitMs, signal);
     if (admission.kind === 'open')
       return { kind: 'skip', reason: 'circuit_open', retryAfterMs: admission.retryAfterMs };
-    const report = (outcome: 'success' | 'failure' | 'neutral') =>
-      ports.breakers.report(target, outcome, admission, breaker);
+    const report: Taken['report'] = (outcome) => ports.breakers.report(target, outcome, admission, breaker);
     try {
       const grant = await this.#takeTurn(planned, signal);
       try {
@@ -54,7 +63,7 @@ export class AttemptGate {
         return {
           kind: 'go',
           maxOutputTokens: paid.maxOutputTokens,
-          settle: (end) => this.#settle(planned, paid.id, grant, admission, report, end),
+          settle: (end) => this.#settle(planned, { id: paid.id, grant, admission, report }, end),
         };
       } catch (error) {
         await ports.rateLimiter.settle(grant, { unused: true }).catch((cause: unknown) => this.#budgetGate.lost(cause));
@@ -108,31 +117,15 @@ export class AttemptGate {
     const cost: CallCost | undefined = price && costOfCall(request, price);
     const most = fixedMicrocents ?? cost?.most ?? 0;
     const least = fixedMicrocents ?? cost?.least ?? 0;
-    const amount = await this.#budgetGate.reserve(
-      id,
-      {
-        what: 'model call',
-        provider: provider.id,
-        model: request.model,
-        wanted: most,
-        least,
-        force: this.#options.approved(step),
-        optional,
-      },
-      signal,
-    );
+    const force = this.#options.approved(step);
+    const call = { what: 'model call', provider: provider.id, model: request.model, wanted: most, least };
+    const amount = await this.#budgetGate.reserve(id, { ...call, force, optional }, signal);
     // What the ledger adds for models that turned out dearer than estimated does not make the answer longer.
     return cost && amount < most ? { id, maxOutputTokens: Math.max(1, cost.outputTokensFor(amount)) } : { id };
   }
 
-  async #settle(
-    { provider, request, price, fixedMicrocents }: PlannedAttempt,
-    id: string,
-    grant: Grant,
-    admission: Admission,
-    report: (outcome: 'success' | 'failure' | 'neutral') => Promise<void>,
-    end: AttemptEnd,
-  ): Promise<void> {
+  async #settle({ provider, request, price, fixedMicrocents }: PlannedAttempt, taken: Taken, end: AttemptEnd) {
+    const { id, grant, admission, report } = taken;
     const { usage = zeroUsage, costMicrocents, priced, error } = end;
     const isEstimated = price && fixedMicrocents === undefined && end.usage;
     const settlement = {
@@ -158,7 +151,7 @@ export class AttemptGate {
  * What an attempt shows about the health of its model. Refusals of this very request show nothing. A 429 is the
  * rate limiter's: it makes runs wait, where an open breaker would make them fail.
  */
-function healthOf(error: LlmError | undefined, admission: Admission): 'success' | 'failure' | 'neutral' {
+function healthOf(error: LlmError | undefined, admission: Admission): Health {
   switch (error?.kind) {
     case undefined:
       return 'success';

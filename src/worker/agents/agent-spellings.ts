@@ -52,16 +52,8 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
 ];
 const groups = ['policy', 'failSafe'];
 
-export interface CanonicalAgent {
-  /** The source with every field under its own name. */
-  readonly source: Record<string, unknown>;
-  readonly problems: readonly string[];
-  /** How the author wrote the field with this name. */
-  readonly spelledAs: (path: string) => string;
-}
-
-/** Reads the other spellings of fields. The source is left as it is. */
-export function canonicalAgent(given: Readonly<Record<string, unknown>>): CanonicalAgent {
+/** What was given, with every field under its own name. */
+export function canonicalAgent(given: Readonly<Record<string, unknown>>) {
   const source: Record<string, unknown> = { ...given };
   const problems: string[] = [];
   const writtenAs = new Map<string, string>();
@@ -86,7 +78,8 @@ export function canonicalAgent(given: Readonly<Record<string, unknown>>): Canoni
   return {
     source,
     problems,
-    spelledAs(path) {
+    /** How the author wrote the field with this name. */
+    spelledAs(this: void, path: string) {
       for (const [field, spelling] of writtenAs) {
         if (path === field || path.startsWith(`${field}.`)) return spelling + path.slice(field.length);
       }

@@ -12,7 +12,7 @@ export function configuredModels(
   further: readonly string[],
   providers: Providers,
 ): readonly string[] {
-  const names = new Set<string>(further);
+  const names = new Set<string>();
   const add = (model: string, provider: string | undefined) => {
     names.add(model);
     const served = providers.providerFor(model, provider);

@@ -64,14 +64,12 @@ export const noTools: ToolOffer = {
   warningsOf: () => [],
 };
 
-/** What stands beside an agent. */
-interface Beside {
-  readonly tools: readonly Tool[];
-  readonly skills: ReadonlyMap<string, Skill>;
-}
-
 /** The agent with what its names stand for. Tools: its own, those beside it, then those that are offered. */
-export function withNamed(agent: Agent, beside: Beside, offer: ToolOffer) {
+export function withNamed(
+  agent: Agent,
+  beside: { readonly tools: readonly Tool[]; readonly skills: ReadonlyMap<string, Skill> },
+  offer: ToolOffer,
+) {
   const { definition } = agent;
   const own = new Map([...beside.tools, ...agent.tools].map((tool) => [tool.name, tool]));
   const problems = [...offer.problemsOf(definition)];

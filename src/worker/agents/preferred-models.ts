@@ -64,7 +64,7 @@ export function preferredModels(
   const writer = summarizer && look('compaction.summarizer', summarizer.model, summarizer.provider);
   return {
     summarizer: writer && found.get(keyOf(writer.model, writer.provider)),
-    preferences: { tiers, tools: new Map(hints), ...(agent !== undefined && { agent }) },
+    preferences: { tiers, tools: new Map(hints), agent },
     problems,
     served: (model, provider) => found.get(keyOf(model, provider)),
   };

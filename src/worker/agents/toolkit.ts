@@ -79,12 +79,14 @@ type Builtins = Readonly<Record<string, (fileScope: string | undefined) => Tool>
 
 /** Throws `invalid_config` listing every problem of the policy file. Starts nothing that is not needed. */
 export function createToolkit(options: ToolkitOptions): Toolkit {
-  const { config, secrets, redactor, log, clock, serverIdleMs: idleMs } = options;
+  const { config, secrets, redactor, log, clock, serverIdleMs: idleMs, capabilities: given = {} } = options;
   const policies = loadPolicyFile(config.MILLRACE_POLICIES);
   const egress = createEgress({ allowedHosts: config.EGRESS_ALLOWED_HOSTS });
   const scripts = new ScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
   const servers = new McpHub({ egress, secrets, redactor, log, clock, version: packageVersion, idleMs });
-  const capabilities = capabilitiesOf(options);
+  const capabilities = createCapabilityRegistry({ clock });
+  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
+  capabilities.inject('notify-user', notifyUser);
   const policyOf = policiesOf(config, policies, egress);
   let stores: ToolStores | undefined;
   const progress = () => {
@@ -114,14 +116,6 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
       await egress[Symbol.asyncDispose]();
     },
   };
-}
-
-/** What the operator brings, and what every agent has. */
-function capabilitiesOf({ clock, capabilities: given = {} }: ToolkitOptions): CapabilityRegistry {
-  const capabilities = createCapabilityRegistry({ clock });
-  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
-  capabilities.inject('notify-user', notifyUser);
-  return capabilities;
 }
 
 /** The rules of the operator and of an agent, read once for each agent. */
@@ -194,10 +188,7 @@ function directoryProblems({ directories }: AgentDefinition, root: string | unde
 }
 
 /** What both lists allow; a list that is absent allows everything. */
-function bothOf(
-  hosts: readonly string[] | undefined,
-  names: readonly string[] | undefined,
-): readonly string[] | undefined {
+function bothOf(hosts: readonly string[] | undefined, names: readonly string[] | undefined) {
   if (!hosts || !names) return hosts ?? names;
   return hosts.filter((host) => names.includes(host.replace(/:\d+$/, '')));
 }

@@ -27,7 +27,6 @@ const priceFile = z.strictObject({
   date: z.iso.date(),
   prices: z.array(priceEntry).max(10_000),
 });
-export type PriceFile = z.infer<typeof priceFile>;
 
 /** The models that the documentation and the samples use, which the public data does not list. */
 const samplePrices: readonly PriceEntry[] = [
@@ -39,7 +38,7 @@ const samplePrices: readonly PriceEntry[] = [
 const pricedAs: Readonly<Record<string, string>> = { scripted: 'openai' };
 
 /** Reads a price file. Throws `invalid_config` whose details list every problem. */
-export function loadPrices(path: string): PriceFile {
+export function loadPrices(path: string) {
   return readYamlFile(path, priceFile);
 }
 

@@ -12,21 +12,17 @@ export function scrubbed(provider: LlmProvider, redactor: Redactor): LlmProvider
     learn();
     const parts = cleanParts(redactor, onPart);
     try {
-      const answer = await provider.generate(
-        request,
-        (part) => {
-          // A key that was looked up for this call is known by now.
-          learn();
-          parts.push(part);
-        },
-        signal,
-      );
+      const take = (part: LlmPart) => {
+        // A key that was looked up for this call is known by now.
+        learn();
+        parts.push(part);
+      };
+      const answer = await provider.generate(request, take, signal);
       learn();
       parts.end();
       return cleanAnswer(answer, redactor);
-    } catch (thrown) {
+    } finally {
       learn();
-      throw thrown;
     }
   });
 }

@@ -9,12 +9,8 @@ export interface HealthChecks {
   metrics(): Promise<{ contentType: string; body: string }>;
 }
 
-export interface HealthServer extends AsyncDisposable {
-  readonly port: number;
-}
-
 /** Serves `/healthz` (also `/livez`), `/readyz` and `/metrics`. Port 0 picks a free one. */
-export async function serveHealth(port: number, host: string, checks: HealthChecks): Promise<HealthServer> {
+export async function serveHealth(port: number, host: string, checks: HealthChecks) {
   const server = createServer((request, response) => {
     answer(request.url ?? '/', response, checks).catch(() => send(response, 500, 'text/plain', 'error\n'));
   });

@@ -7,7 +7,7 @@ import type { StepPlan } from './prepare-step.ts';
 export interface ModelPreferences {
   /** The tiers that the agent maps. */
   readonly tiers: Readonly<Partial<Record<ModelTier, ModelName>>>;
-  readonly agent?: ModelHint;
+  readonly agent?: ModelHint | undefined;
   /** By tool name. */
   readonly tools: ReadonlyMap<string, ModelHint>;
 }

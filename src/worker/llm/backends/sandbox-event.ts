@@ -1,22 +1,18 @@
 import { z } from 'zod';
 import { finishReason } from '../../../shared/contract/event.ts';
-import { jsonText } from '../../../shared/base/json.ts';
+import { isRecord, jsonText } from '../../../shared/base/json.ts';
 import { usage } from '../../../shared/contract/money.ts';
 
 const text = z.string();
 const id = z.string().min(1);
+const args = z.unknown().transform((value): unknown => value ?? {});
 const anyText = z.unknown().transform((value) => (typeof value === 'string' ? value : (jsonText(value) ?? '')));
 
 /** What a box does, in our words. A `mapEvent` returns one of these. */
 const sandboxEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), delta: text }),
   z.object({ type: z.literal('reasoning'), delta: text }),
-  z.object({
-    type: z.literal('tool_call'),
-    id,
-    name: text,
-    args: z.unknown().transform((value): unknown => value ?? {}),
-  }),
+  z.object({ type: z.literal('tool_call'), id, name: text, args }),
   z.object({ type: z.literal('tool_result'), id, output: anyText, isError: z.boolean().optional() }),
   z.object({
     type: z.literal('final'),
@@ -65,12 +61,11 @@ const spellings: Readonly<Record<SandboxEvent['type'], Readonly<Record<string, r
 
 /** The usual events of a box: text, reasoning, tool call, tool result, final. Undefined for any other. */
 export function sandboxEventOf(raw: unknown): SandboxEvent | undefined {
-  if (typeof raw !== 'object' || raw === null) return undefined;
-  const event = raw as Readonly<Record<string, unknown>>;
-  const type = kinds[typeof event['type'] === 'string' ? event['type'].toLowerCase().replace(/[^a-z]/g, '') : ''];
+  if (!isRecord(raw)) return undefined;
+  const type = kinds[typeof raw['type'] === 'string' ? raw['type'].toLowerCase().replace(/[^a-z]/g, '') : ''];
   if (!type) return undefined;
   const fields = Object.entries(spellings[type]).map(([field, names]) => {
-    return [field, names.map((name) => event[name]).find((value) => value !== undefined)];
+    return [field, names.map((name) => raw[name]).find((value) => value !== undefined)];
   });
   return sandboxEvent.safeParse({ type, ...Object.fromEntries(fields) }).data;
 }

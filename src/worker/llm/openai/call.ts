@@ -170,19 +170,16 @@ async function post<Chunk extends WireObject>(
   signal: AbortSignal,
 ): Promise<StreamResponse> {
   const { idempotencyHeader = 'Idempotency-Key' } = options;
-  const idempotency = idempotencyHeader === false ? {} : { [idempotencyHeader]: idempotencyKeyOf(request) };
-  const headers = { Authorization: `Bearer ${key}`, 'X-Client-Request-Id': request.requestId, ...idempotency };
+  const { requestId, idempotencyKey, model, isFallback } = request;
+  const headers: Record<string, string> = { Authorization: `Bearer ${key}`, 'X-Client-Request-Id': requestId };
+  // A server that compares bodies refuses one key for two models.
+  if (idempotencyHeader !== false) headers[idempotencyHeader] = idempotencyKey + (isFallback ? `:${model}` : '');
   try {
     const response = await wire.send(client, request, { headers, signal }).asResponse();
     return response as unknown as StreamResponse;
   } catch (thrown) {
     throw errorFromClient(options.id, thrown, clock.now());
   }
-}
-
-/** A server that compares bodies refuses one key for two models. */
-function idempotencyKeyOf({ idempotencyKey, model, isFallback }: LlmRequest): string {
-  return isFallback ? `${idempotencyKey}:${model}` : idempotencyKey;
 }
 
 export async function resolveKey({ id, apiKey }: OpenAiOptions, signal: AbortSignal): Promise<string> {

@@ -23,7 +23,7 @@ interface Connection {
 
 /** OpenAI's images, which come with the answer, and videos, which are jobs. */
 export function createOpenAiMedia(options: OpenAiOptions): MediaPort {
-  const connection: Connection = { options, client: createClient(options) };
+  const connection = { options, client: createClient(options) };
   return {
     generateMedia: (call, signal) => generateMedia(connection, call, signal),
     pollMedia: (jobId, signal) => pollVideo(connection, jobId, signal),

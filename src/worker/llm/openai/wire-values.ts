@@ -42,14 +42,11 @@ export function* pieces(text: string): Generator<string> {
 export function wireMetadata({ metadata }: LlmRequest): Record<string, string> | undefined {
   const entries = Object.entries(metadata ?? {}).filter(([, value]) => value !== undefined && value !== null);
   if (entries.length === 0) return undefined;
-  return Object.fromEntries(
-    entries
-      .slice(0, maxMetadataFields)
-      .map(([name, value]) => [
-        name.slice(0, 64),
-        (typeof value === 'string' ? value : jsonText(value)).slice(0, maxMetadataChars),
-      ]),
-  );
+  const fields = entries.slice(0, maxMetadataFields).map(([name, value]) => {
+    const text = typeof value === 'string' ? value : jsonText(value);
+    return [name.slice(0, 64), text.slice(0, maxMetadataChars)];
+  });
+  return Object.fromEntries(fields);
 }
 
 export function wireTool({ name, description, parameters }: AdvertisedTool) {
