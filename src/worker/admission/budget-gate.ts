@@ -54,8 +54,7 @@ export class BudgetGate {
 
   /** Without a cap nothing has to be reserved. */
   get isCapped(): boolean {
-    const { ports, accounts } = this.#options;
-    return ports.ledger.isCapped(accounts);
+    return this.#options.ports.ledger.isCapped(this.#options.accounts);
   }
 
   /** Names come from callers and adapters; those that are not configured share one. */
@@ -70,13 +69,16 @@ export class BudgetGate {
 
   /** Answers how much is reserved. Throws `budget_exceeded` where the run must end, `TurnSuspension` where it must wait. */
   async reserve(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
-    const { ports, accounts, meter } = this.#options;
+    const { ports, accounts, meter, emit } = this.#options;
     const model = this.modelName(wanted.model);
     const ask = () => ports.ledger.reserve({ accounts, id, ...wanted, model, force: wanted.force && !optional });
     const reservation = await this.#untilNotBusy(ask, signal);
     if (reservation.kind !== 'reserved') throw this.#refusal(reservation, wanted.least, what, optional);
     meter?.reserved(accounts.agentId, reservation.amount);
-    for (const account of reservation.warnings) this.#warn(account);
+    for (const { spentMicrocents, capMicrocents: limitMicrocents } of reservation.warnings) {
+      const thresholdPct = Math.round((spentMicrocents * 100) / Math.max(1, limitMicrocents));
+      emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
+    }
     return reservation.amount;
   }
 
@@ -135,11 +137,6 @@ export class BudgetGate {
       pending: [item],
       joinWaitQueue: () => ports.ledger.await(accounts, { scope, id }, needed),
     });
-  }
-
-  #warn({ spentMicrocents, capMicrocents: limitMicrocents }: AccountState): void {
-    const thresholdPct = Math.round((spentMicrocents * 100) / Math.max(1, limitMicrocents));
-    this.#options.emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
   }
 
   /** A reservation that stays open is missing to others for long. */

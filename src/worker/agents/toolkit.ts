@@ -90,8 +90,8 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
   const policyOf = policiesOf(config, policies, egress);
   let stores: ToolStores | undefined;
   const progress = () => {
-    if (!stores) throw new RunError('internal', 'a tool was called before its store was there');
-    return stores.progress;
+    if (stores) return stores.progress;
+    throw new RunError('internal', 'a tool was called before its store was there');
   };
   return {
     offer: offerOf(config, builtinsOf(options, policies, egress, progress), policies, capabilities),

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/collections.ts';
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
@@ -58,7 +59,11 @@ export async function runTurn(
           break;
         case 'run_tools': {
           const end = await suspected('calls', turn, () => runTools(turn));
-          if (end.kind === 'suspended') return { status: 'suspended', wait: waitForPeople(end, deps), state };
+          if (end.kind === 'suspended') {
+            const { kind: _, ...wait } = end;
+            // Decisions may come while the run is not suspended yet, or again: about other calls of the same step.
+            return { status: 'suspended', wait: { ...wait, ...defined({ joinWaitQueue: deps.decisionsCame }) }, state };
+          }
           if (end.kind === 'failed') return failed(turn, end.error);
           if (end.kind === 'degraded') return degraded(turn, end.text);
           break;
@@ -146,12 +151,6 @@ function interrupted(turn: Turn, thrown: unknown): TurnOutcome {
   const { reason } = signal;
   if (reason instanceof RunError && reason.code !== 'cancelled') return failed(turn, reason);
   return { status: 'cancelled', state: growing.state };
-}
-
-/** Decisions may come while the run is not suspended yet, or again: about other calls of the same step. */
-function waitForPeople(end: Extract<BatchEnd, { kind: 'suspended' }>, { decisionsCame }: TurnDeps): SuspendedWait {
-  const { kind: _, ...wait } = end;
-  return { ...wait, ...(decisionsCame && { joinWaitQueue: decisionsCame }) };
 }
 
 /** With the default cooldown of 30 s about an hour. */

@@ -42,7 +42,8 @@ const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map<unknown, LlmError
 export function errorFromClient(provider: string, thrown: unknown, nowMs: number): LlmError {
   if (thrown instanceof LlmError) return thrown;
   const { status, headers } = thrown instanceof APIError ? thrown : {};
-  const refused = refusalIn(thrown);
+  // The address rule's own words, when it stopped the connection.
+  const refused = causesOf(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
   if (refused)
     return providerError('transport', provider, `is not asked: ${refused.message}`, {
       cause: refused,
@@ -106,11 +107,6 @@ function kindByStatus(status: number): LlmErrorKind {
   if (status === 401 || status === 402 || status === 403) return 'auth';
   if (status === 400 || status === 404 || status === 409 || status === 413 || status === 422) return 'bad_request';
   return 'unknown';
-}
-
-/** The address rule's own words, when it stopped the connection. */
-function refusalIn(thrown: unknown): Error | undefined {
-  return causesOf(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
 }
 
 /** The system's name for a failure (ECONNRESET, UND_ERR_SOCKET), from the innermost cause that has one. */

@@ -2,8 +2,8 @@ import { maxLevels, depthOver, jsonOr } from '../../../shared/base/json.ts';
 import { LlmError, providerError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';
-import { SseSplitter, type SseVerdict } from './sse.ts';
-import { discardBody, gathered, readBody, type StreamResponse } from './transport.ts';
+import { SseSplitter } from './sse.ts';
+import { gathered, readBody, type StreamResponse } from './transport.ts';
 import type { Watchdog } from '../watchdog.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 
@@ -49,7 +49,7 @@ export async function readAnswer<Chunk extends WireObject>(reading: Reading<Chun
   const { response, fold, id } = reading;
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/html')) {
-    discardBody(response.body);
+    response.body.on('error', () => {}).destroy();
     throw providerError('transport', id, 'answered with a web page');
   }
   const broken = await (type.startsWith('application/json') ? readWhole(reading) : readStream(reading));
@@ -74,7 +74,11 @@ async function readStream<Chunk extends WireObject>(reading: Reading<Chunk>) {
     } else {
       watchdog.seen();
     }
-    assertWithinLimits(splitter.push(bytes), id);
+    const verdict = splitter.push(bytes);
+    if (verdict !== 'ok') {
+      const limit = verdict === 'line' ? sseLimits.maxLineBytes : sseLimits.maxBytes;
+      throw new LlmError('transport', id, `a ${verdict} of provider ${id} is over ${limit} bytes`);
+    }
     if (phase === 'parts' && fold.finished) {
       phase = 'tail';
       watchdog.expect(Math.min(tailTimeoutMs, idleTimeoutMs));
@@ -110,10 +114,4 @@ function parseChunk(json: string, provider: string): WireObject {
   }
   if (chunk.error) throw errorFromBody(provider, chunk.error);
   return chunk;
-}
-
-function assertWithinLimits(verdict: SseVerdict, provider: string): void {
-  if (verdict === 'ok') return;
-  const limit = verdict === 'line' ? sseLimits.maxLineBytes : sseLimits.maxBytes;
-  throw new LlmError('transport', provider, `a ${verdict} of provider ${provider} is over ${limit} bytes`);
 }

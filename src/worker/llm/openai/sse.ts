@@ -5,7 +5,7 @@ const dataField = Buffer.from('data:');
 const space = 32;
 const empty = Buffer.alloc(0);
 
-export interface SseLimits {
+interface SseLimits {
   /** Longest line, and longest payload of several lines, in bytes. */
   readonly maxLineBytes: number;
   /** Longest stream in bytes, comments and line ends included. */

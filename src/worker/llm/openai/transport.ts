@@ -92,11 +92,6 @@ export async function readBody(
   return await promise;
 }
 
-/** Throws a body away unread. */
-export function discardBody(body: StreamResponse['body']): void {
-  body.on('error', () => {}).destroy();
-}
-
 /** The bytes of a body, and what broke it off. `goesOn` is asked after each chunk, with the number of bytes by then. */
 export async function gathered(body: StreamResponse['body'], goesOn: (size: number) => boolean) {
   const chunks: Buffer[] = [];
