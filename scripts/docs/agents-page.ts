@@ -109,12 +109,15 @@ export function agentsPage(): string {
     limits: z.toJSONSchema(limits.extend(requestBounds.shape), { io: 'input' }) as JsonSchema,
   };
   const inside = ['limits', 'budget', 'breaker', 'retry'].map((name) => {
-    const fields = Object.entries(groups[name]?.properties ?? {}).map(([field, schema]) => [
+    const fields = Object.entries(groups[name]?.properties ?? {});
+    const isDescribed = fields.some(([, { description }]) => description !== undefined);
+    const cells = fields.map(([field, schema]) => [
       code(`${name}.${field}`),
       typeName(schema),
       schema.default === undefined ? '' : code(JSON.stringify(schema.default)),
+      ...(isDescribed ? [schema.description ?? ''] : []),
     ]);
-    return table(['field', 'type', 'default'], fields);
+    return table(['field', 'type', 'default', ...(isDescribed ? ['meaning'] : [])], cells);
   });
   const spellings = fieldSpellings.map(([spelling, field]) => [code(spelling), code(field)]);
   return [

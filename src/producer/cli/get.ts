@@ -38,7 +38,7 @@ function textOf(view: RunView, thread: ThreadView | undefined): string {
     ['duration', view.durationMs === undefined ? undefined : duration(view.durationMs)],
     ['tokens', view.usage && count(view.usage.total)],
     ['cost', formatUsd(view.costMicrocents)],
-    ['steps', String(view.steps)],
+    ['steps', `${count(view.steps)} (a step is one model call and the tool calls that it asks for)`],
     ['recoveries', view.recoveries > 0 ? String(view.recoveries) : undefined],
     ['worker', view.worker],
     ['batch', view.batch],

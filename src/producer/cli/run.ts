@@ -10,7 +10,8 @@ export const addRun = command('run <agent> [input]', {
     text('--thread <id>', 'label the run with a thread, to list its runs together'),
     text('--model <name>', 'use this model instead of the agent’s own'),
     text('--task <id>', 'have the run work on this task of the agents’ folder'),
-    value('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000)),
+    value('--max-steps <n>', 'at most n rounds of tool calls, so n + 1 model calls', wholeNumber(1, 10_000)),
+    value('--max-model-calls <n>', 'at most n model calls; the agent’s own limit holds, too', wholeNumber(1, 10_000)),
     dialectOption(),
     ...startOptions,
   ],
@@ -21,10 +22,14 @@ export const addRun = command('run <agent> [input]', {
       'millrace run support "Where is order 7?" --json | jq .type',
     ) + '\n\nCtrl-C stops following the run, which goes on; `millrace cancel RUN` stops it.',
   work: async (cli, agent, given, options) => {
-    const { thread, model, task, maxSteps } = options;
-    const input = await inputFrom(cli, given, 'give it as an argument, or `-` to read it from stdin');
+    const { thread, model, task, maxSteps, maxModelCalls: maxLlmCalls } = options;
+    const input = await inputFrom(
+      cli,
+      given,
+      `\`millrace run ${agent} "your question"\`, or pipe it: \`cat letter.txt | millrace run ${agent} -\``,
+    );
     const overrides = model === undefined ? undefined : { model };
-    const limits = maxSteps === undefined ? undefined : { maxSteps };
+    const limits = maxSteps === undefined && maxLlmCalls === undefined ? undefined : { maxSteps, maxLlmCalls };
     const request = { ...requestFrom(options), agent, input, thread, overrides, task, limits };
     await using mill = openClient(cli);
     return await followOrDetach(cli, mill, await mill.enqueue(request, { signal: cli.interrupted }), options);

@@ -12,7 +12,7 @@ export const addTask = command('task <adapter>', {
     text('--input <json>', 'what the task is about, as JSON; `-` reads it from stdin'),
     text('--intent <text>', 'what is to be achieved, in words'),
     text('--agent <id>', 'whose run it is (default: the name of the adapter)'),
-    value('--max-steps <n>', 'end the task after so many steps (default: 8)', wholeNumber(1, 1_000)),
+    value('--max-steps <n>', 'at most n steps of the task: actions and questions (default: 8)', wholeNumber(1, 1_000)),
     ...startOptions,
   ],
   help: `${examples(

@@ -40,7 +40,7 @@ export function isTerminalStatus(status: RunStatus): boolean {
 
 export const runOverrides = z.strictObject({
   model: z.string().min(1).max(200).optional(),
-  maxTurns: z.int().min(1).max(10_000).optional(),
+  maxTurns: z.int().min(1).max(10_000).optional().describe('Sets `limits.maxSteps` of the run.'),
   background: z.boolean().optional(),
 });
 

@@ -26,8 +26,10 @@ export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFail
     return problem === undefined ? { kind: 'complete' } : { kind: 'repair', problem };
   }
   if (hasOpenCalls(state)) {
-    if (counters.toolSteps > limits.maxSteps) return fail(tooMany(`${limits.maxSteps} steps with tool calls`));
-    if (counters.toolCalls > limits.maxToolCalls) return fail(tooMany(`${limits.maxToolCalls} tool calls`));
+    if (counters.toolSteps > limits.maxSteps)
+      return fail(tooMany('maxSteps', `${limits.maxSteps} rounds of tool calls`));
+    if (counters.toolCalls > limits.maxToolCalls)
+      return fail(tooMany('maxToolCalls', `${limits.maxToolCalls} tool calls`));
     return { kind: 'run_tools' };
   }
   const ended = endedByTool(state, toolFailure);
@@ -40,7 +42,7 @@ export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFail
   }
   if (state.budgetDecision === 'reject')
     return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
-  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany(`${limits.maxLlmCalls} model calls`));
+  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany('maxLlmCalls', `${limits.maxLlmCalls} model calls`));
   return { kind: 'call_model' };
 }
 
@@ -71,8 +73,8 @@ function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefin
   return fail(new RunError('internal', message, { details: { reason: 'tool_unavailable' } }));
 }
 
-function tooMany(what: string): RunError {
-  return new RunError('turn_limit', `the run reached its limit of ${what}`);
+function tooMany(limit: keyof Limits, what: string): RunError {
+  return new RunError('turn_limit', `the run reached its limit of ${what} (limits.${limit})`);
 }
 
 function fail(error: RunError): Move {

@@ -123,6 +123,39 @@ test('the input comes from stdin for `-` and where none is given', async () => {
   }
 });
 
+test.each([
+  ['nothing', ['run', 'support'], '', 'millrace run support "your question"'],
+  ['an empty stdin', ['run', 'support', '-'], ' \n', 'millrace run support "your question"'],
+  ['an empty text', ['run', 'support', ''], 'x', 'millrace run support "your question"'],
+  ['nothing for several', ['fan-out', 'support'], '', '--input'],
+  ['nothing to evaluate', ['evaluate', 'support', '--judge', 'editor'], '', '--input'],
+])('a run that gets %s is a usage error that says how to give an input', async (_, args, input, how) => {
+  const { prefix, mill } = await clientWorld();
+  const { code, stdout, stderr } = await millrace(args, { env: settings(prefix), input });
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toContain('there is no input');
+  expect(stderr).toContain(how);
+  expect((await mill.list()).runs).toEqual([]);
+});
+
+test('a command that waits for a silent stdin says so, and goes on when the input comes', async () => {
+  const { prefix, redis, keys } = await clientWorld();
+  const cli = new CliCommand(['run', 'support', '--detach'], { env: settings(prefix), keepsInput: true });
+  await cli.says('Reading the input from stdin');
+  cli.type('Where is order 9?');
+  cli.endInput();
+  expect(await cli.exited).toBe(0);
+  expect(await redis.hget(keys.run(cli.stdout.trim()), 'request')).toContain('Where is order 9?');
+});
+
+test('Ctrl-C ends a command that waits for its input', async () => {
+  const { prefix } = await clientWorld();
+  const cli = new CliCommand(['run', 'support', '--detach'], { env: settings(prefix), keepsInput: true });
+  await cli.says('Reading the input from stdin');
+  cli.signal('SIGINT');
+  expect(await cli.exited).toBe(130);
+});
+
 test('every option reaches the request', async () => {
   const { cli, redis, keys, runId } = await startRun([
     'support',
@@ -140,6 +173,8 @@ test('every option reaches the request', async () => {
     '0.05',
     '--max-steps',
     '3',
+    '--max-model-calls',
+    '4',
     '--deadline',
     '0.5001',
     '--metadata',
@@ -156,7 +191,7 @@ test('every option reaches the request', async () => {
     overrides: { model: 'gpt-5.2-nano' },
     task: 'monday',
     budget: { maxCostUsd: 0.05 },
-    limits: { maxSteps: 3 },
+    limits: { maxSteps: 3, maxLlmCalls: 4 },
     deadlineMs: 501,
     metadata: { shop: 'north', rank: 'a=b' },
   });

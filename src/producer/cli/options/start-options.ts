@@ -1,3 +1,4 @@
+import { addAbortSignal } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Millrace } from '../../client/millrace.ts';
@@ -45,9 +46,26 @@ export async function followOrDetach(
   });
 }
 
-/** What was given, or all of stdin for `-` and where stdin is not a terminal. `how` is the advice where there is neither. */
+/**
+ * What was given, or all of stdin: for `-`, and where none was given and stdin is a pipe or a file. `how` says how to give it,
+ * for the error where there is none or it is empty. Throws `validation`.
+ */
 export async function inputFrom(cli: Cli, given: string | undefined, how: string): Promise<string> {
-  if (given !== undefined && given !== '-') return given;
-  if (given === undefined && cli.stdin.isTTY) throw new RunError('validation', `there is no input: ${how}`);
-  return await textOf(cli.stdin);
+  const input = given === undefined || given === '-' ? await stdinOf(cli, given === '-') : given;
+  if (input.trim() !== '') return input;
+  throw new RunError('validation', `there is no input: ${how}`);
 }
+
+/** A terminal is read only when the user asks for it. */
+async function stdinOf(cli: Cli, isAsked: boolean): Promise<string> {
+  if (cli.stdin.isTTY && !isAsked) return '';
+  // A pipe without a writer looks like a command that hangs.
+  const silent = setTimeout(() => cli.stderr.write('Reading the input from stdin …\n'), silentMs);
+  try {
+    return await textOf(addAbortSignal(cli.interrupted, cli.stdin));
+  } finally {
+    clearTimeout(silent);
+  }
+}
+
+const silentMs = 2_000;

@@ -70,30 +70,65 @@ export const maxDeadlineMs = 365 * 86_400_000;
 
 /**
  * Limits of one run. A producer may lower them; raising is bounded by the worker's own configuration.
- * `maxSteps` counts steps that dispatched tools: with 16, a seventeenth batch of tool calls ends the run.
+ * The descriptions are those of the reference and of `/openapi.json`.
  */
 export const limits = z.strictObject({
-  maxSteps: z.int().min(1).max(10_000).default(16),
-  maxLlmCalls: z.int().min(1).max(10_000).default(50),
-  maxToolCalls: z.int().min(1).max(100_000).default(200),
-  /** Milliseconds on a worker, over all segments of a run. */
-  wallTimeMs: z.int().min(1).max(86_400_000).default(300_000),
-  maxCorrections: z.int().min(0).max(100).default(3),
-  maxParallelTools: z.int().min(1).max(32).default(8),
-  /** How many other agents one step asks at most. The model gets an error for the rest, and asks again in its next step. */
-  subagentFanoutPerStep: z.int().min(1).max(64).default(4),
+  maxSteps: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(16)
+    .describe(
+      'At most N rounds of tool calls, so N + 1 model calls: the last one answers. One more round ends the run.',
+    ),
+  maxLlmCalls: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(50)
+    .describe('At most N model calls, those that repair an answer included; retries of a call are not counted.'),
+  maxToolCalls: z.int().min(1).max(100_000).default(200).describe('At most N tool calls in all rounds together.'),
+  wallTimeMs: z
+    .int()
+    .min(1)
+    .max(86_400_000)
+    .default(300_000)
+    .describe('Milliseconds on a worker, over all segments of a run. Waits without a worker do not count.'),
+  maxCorrections: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(3)
+    .describe('In how many rounds the model may repeat mistakes in its tool calls.'),
+  maxParallelTools: z.int().min(1).max(32).default(8).describe('Calls of one round that run at the same time.'),
+  subagentFanoutPerStep: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(4)
+    .describe(
+      'How many other agents one step asks. The model gets an error for the rest, and may ask again in its next step.',
+    ),
 });
 export type Limits = z.infer<typeof limits>;
 
+function withoutDefault<F extends keyof typeof limits.shape>(field: F) {
+  const described = limits.shape[field];
+  return described
+    .unwrap()
+    .optional()
+    .describe(described.description ?? '');
+}
+
 /** The same fields, each optional and without a default: what a request or an agent may set. */
 export const limitsOverride = z.strictObject({
-  maxSteps: limits.shape.maxSteps.unwrap().optional(),
-  maxLlmCalls: limits.shape.maxLlmCalls.unwrap().optional(),
-  maxToolCalls: limits.shape.maxToolCalls.unwrap().optional(),
-  wallTimeMs: limits.shape.wallTimeMs.unwrap().optional(),
-  maxCorrections: limits.shape.maxCorrections.unwrap().optional(),
-  maxParallelTools: limits.shape.maxParallelTools.unwrap().optional(),
-  subagentFanoutPerStep: limits.shape.subagentFanoutPerStep.unwrap().optional(),
+  maxSteps: withoutDefault('maxSteps'),
+  maxLlmCalls: withoutDefault('maxLlmCalls'),
+  maxToolCalls: withoutDefault('maxToolCalls'),
+  wallTimeMs: withoutDefault('wallTimeMs'),
+  maxCorrections: withoutDefault('maxCorrections'),
+  maxParallelTools: withoutDefault('maxParallelTools'),
+  subagentFanoutPerStep: withoutDefault('subagentFanoutPerStep'),
 });
 export type LimitsOverride = z.infer<typeof limitsOverride>;
 
@@ -102,20 +137,23 @@ export type LimitsOverride = z.infer<typeof limitsOverride>;
  * any request.
  */
 export const requestBounds = z.strictObject({
-  /** Of a fan-out. One with more of them fails with `validation`. */
-  maxFanOutChildren: z.int().min(1).max(256).optional(),
-  /** How many children of a fan-out work at the same time. */
-  maxConcurrentChildren: z.int().min(1).max(64).optional(),
-  /** How often an evaluation asks its generator. */
-  maxIterations: z.int().min(1).max(50).optional(),
-  /** How often a node is tried (`nodeRetry`). */
-  maxNodeTries: z.int().min(1).max(20).optional(),
-  /** The longest wait between two tries of a node. */
-  maxNodeBackoffMs: z.int().min(0).max(86_400_000).optional(),
-  /** How many images, sounds or videos a run makes. */
-  maxMediaCount: z.int().min(1).max(10).optional(),
-  /** Length of a sound or video. */
-  maxMediaSeconds: z.int().min(1).max(600).optional(),
+  maxFanOutChildren: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe('Of a fan-out. One with more of them fails with `validation`.'),
+  maxConcurrentChildren: z
+    .int()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('How many children of a fan-out work at the same time.'),
+  maxIterations: z.int().min(1).max(50).optional().describe('How often an evaluation asks its generator.'),
+  maxNodeTries: z.int().min(1).max(20).optional().describe('How often a node is tried (`nodeRetry`).'),
+  maxNodeBackoffMs: z.int().min(0).max(86_400_000).optional().describe('The longest wait between two tries of a node.'),
+  maxMediaCount: z.int().min(1).max(10).optional().describe('How many images, sounds or videos a run makes.'),
+  maxMediaSeconds: z.int().min(1).max(600).optional().describe('Length of a sound or video.'),
 });
 export type RequestBounds = z.infer<typeof requestBounds>;
 
