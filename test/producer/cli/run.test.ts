@@ -46,6 +46,65 @@ test('text goes to stdout as it arrives, everything else to stderr', async () =>
   expect(cli.stderr).toContain(`completed · 5 tokens · $0.000007 · 5 ms · ${runId}`);
 });
 
+const waiting = {
+  kind: 'approval',
+  toolCallId: 'c',
+  toolName: 'transfer',
+  reason: 'over 100',
+  requestedAt: '',
+} as const;
+
+test('the id of the run comes first, and what decides it where it waits', async () => {
+  const { cli, writer, runId } = await startRun(['support', 'Pay them.']);
+  await writer.emit([{ type: 'run.suspended', reason: 'approval', pending: [waiting] }]);
+  await cli.says('cancel');
+  expect(cli.stderr.split('\n')[0]).toBe(`run ${runId}`);
+  const [, hints = ''] = cli.stderr.split('waits for approval of transfer (c): over 100\n');
+  const commands = hints.split('\n').map((line) => line.trim().split(/ {2,}/)[0]);
+  expect(commands.slice(0, 4)).toEqual(
+    ['approve', 'deny', 'get', 'cancel'].map((name) => `node bin/millrace.mjs ${name} ${runId}`),
+  );
+  await writer.emit([
+    { type: 'run.resumed', directiveSummary: 'c approved' },
+    { type: 'run.started', kind: 'agent.turn', attempt: 2, resumed: true },
+    { type: 'run.recovered', fromCheckpoint: 1, previousWorker: 'w-1' },
+  ]);
+  await writer.end();
+  await cli.exited;
+  expect(cli.stderr).toContain('continues: c approved\nanother worker continues it: w-1 was lost, or handed it over\n');
+});
+
+test('a run that asks a question shows how to answer it', async () => {
+  const { cli, writer, runId } = await startRun(['support', 'Paint it.']);
+  const asked = { kind: 'user_input', toolCallId: 'q 1', reason: 'Which colour?', requestedAt: '' } as const;
+  await writer.emit([{ type: 'run.suspended', reason: 'user_input', pending: [asked] }]);
+  await cli.says(`approve ${runId} 'q 1' --answer 'TEXT'`);
+  await writer.end();
+  await cli.exited;
+});
+
+test('a denied call is not shown as one that was made', async () => {
+  const { cli, writer } = await startRun(['support', 'Pay them.']);
+  const about = { toolCallId: 'c', toolName: 'transfer' };
+  const error = { kind: 'approval_denied', message: 'it was not approved: too dear', hint: 'report_to_user' } as const;
+  const unknown = { ...error, kind: 'unknown_tool', message: 'there is no such tool' } as const;
+  await writer.emit([
+    { type: 'tool.execute.start', ...about, args: {}, summary: '' },
+    { type: 'tool.approval.denied', ...about, by: 'kim', reason: 'too dear' },
+    { type: 'tool.execute.error', ...about, success: false, error, durationMs: 0 },
+    { type: 'tool.execute.start', toolCallId: 'd', toolName: 'send', args: {}, summary: '' },
+    { type: 'tool.execute.error', toolCallId: 'd', toolName: 'send', success: false, error: unknown, durationMs: 0 },
+    { type: 'tool.execute.start', toolCallId: 'e', toolName: 'look', args: {}, summary: '' },
+  ]);
+  await cli.says('→ look {}');
+  await writer.end();
+  await cli.exited;
+  expect(cli.stderr.split('\n').filter((line) => /transfer|send/.test(line))).toEqual([
+    '✗ transfer is not called: denied by kim: too dear',
+    '✗ send is not called: unknown_tool: there is no such tool',
+  ]);
+});
+
 test('the text of a step that begins anew is marked as discarded', async () => {
   const { cli, writer } = await startRun(['support', 'hello']);
   await writer.emit([
@@ -95,10 +154,10 @@ test('--detach prints the run id and does not wait', async () => {
 test('Ctrl-C lets go of the run, which goes on', async () => {
   const { cli, mill, writer, runId } = await startRun(['support', 'hello'], {}, CliProcess);
   await writer.text(1);
-  await cli.says('0');
+  await until('its text is shown', () => cli.stdout.includes('0'));
   cli.signal('SIGINT');
   expect(await cli.exited).toBe(130);
-  expect(cli.stderr).toContain(`millrace tail ${runId} --after 2`);
+  expect(cli.stderr).toContain(` tail ${runId} --after 2`);
   expect((await mill.get(runId)).cancelling).toBe(false);
 });
 

@@ -6,6 +6,7 @@ import type { RunHandle } from '../../client/run-handle.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import { budgetFrom, deadlineFrom, deadlineOption, keyValue, onExceedOption, positiveNumber } from './arguments.ts';
 import { flag, text, value, type ValuesOf } from './command.ts';
+import { dim } from '../show/paint.ts';
 import { watchRun, type WatchOptions } from '../show/watch-run.ts';
 
 /** Options of every command that starts one run. */
@@ -34,11 +35,14 @@ export async function followOrDetach(
   { runId, status, attached, warnings }: RunHandle,
   { detach, json, timeout, dialect }: StartOptions & Pick<WatchOptions, 'dialect'>,
 ): Promise<ExitCode> {
-  for (const warning of warnings) cli.stderr.write(`${warning}\n`);
   if (detach) {
+    for (const warning of warnings) cli.stderr.write(`${warning}\n`);
     cli.stdout.write(`${json ? JSON.stringify({ runId, status, attached, warnings }) : runId}\n`);
     return exitCodes.ok;
   }
+  // First of all: whatever happens to this terminal, the run can be found again. As JSON every event has it.
+  if (!json && dialect === undefined) cli.stderr.write(`${dim(cli.stderr, `run ${runId}`)}\n`);
+  for (const warning of warnings) cli.stderr.write(`${warning}\n`);
   return await watchRun(cli, mill, runId, {
     json: json === true,
     dialect,

@@ -24,6 +24,29 @@ export function waysOn({ runId, pending }: Waiting): readonly string[] {
   return lines.map(([command, effect]) => `${command.padEnd(width)}   ${effect}`);
 }
 
+/**
+ * The commands that decide about a run that waits for people, as they are typed here; none when it waits for something else.
+ * {@link waysOn} has every way to decide.
+ */
+export function commandsFor({ runId, pending }: Waiting, millrace: string): readonly string[] {
+  const asks = pending.filter(waitsForPeople);
+  if (asks.length === 0) return [];
+  const question = asks.find(({ kind }) => kind === 'user_input');
+  const hasMoney = asks.some(({ kind }) => kind === 'budget');
+  const all = asks.length > 1 ? 'all of it' : 'it';
+  const approve: Way = question
+    ? [`${millrace} approve ${runId} ${quoted(pendingNameOf(question))} --answer 'TEXT'`, 'answer it']
+    : [`${millrace} approve ${runId}`, hasMoney ? 'go over the cap for this step' : `let ${all} run`];
+  const ways: readonly Way[] = [
+    approve,
+    [`${millrace} deny ${runId}`, hasMoney ? 'end it with budget_exceeded' : `deny ${all}; the model is informed`],
+    [`${millrace} get ${runId}`, 'see all that it waits for, and every way to decide'],
+    [`${millrace} cancel ${runId}`, 'stop the run'],
+  ];
+  const width = Math.max(...ways.map(([command]) => command.length));
+  return ways.map(([command, effect]) => `  ${command.padEnd(width)}   ${effect}`);
+}
+
 type Way = readonly [command: string, effect: string];
 
 function waysOf(runId: string, item: PendingView): readonly Way[] {

@@ -12,6 +12,11 @@ export class RunPrinter {
   /** Of the step that is going on. */
   #stepHasText = false;
   #runHasText = false;
+  /** Lines of calls that were announced a moment ago: whether they are made is in the next events. */
+  readonly #announced = new Map<string, string>();
+  /** Denied calls whose error says nothing more. */
+  readonly #denied = new Set<string>();
+  #announcing: NodeJS.Timeout | undefined;
 
   constructor(cli: Pick<Cli, 'stdout' | 'stderr'>) {
     this.#cli = cli;
@@ -24,11 +29,31 @@ export class RunPrinter {
     if (event.type === 'step.end') return this.endLine();
     if (isTerminal(event)) return this.#end(event);
     const line = lineOf(event);
+    if (event.type === 'tool.execute.start') return this.#announce(event.toolCallId, line ?? '');
+    if (event.type === 'tool.approval.denied') this.#denied.add(event.toolCallId);
+    if (event.type === 'tool.approval.denied' || isNotMade(event)) this.#announced.delete(event.toolCallId);
+    if (event.type === 'tool.execute.error' && this.#denied.delete(event.toolCallId)) return;
+    this.#showAnnounced();
     if (line !== undefined) this.note(line);
+  }
+
+  /** A call that is denied is announced like any other: its line waits for what follows, and shows by itself soon after. */
+  #announce(toolCallId: string, line: string): void {
+    this.#announced.set(toolCallId, line);
+    this.#announcing ??= setTimeout(() => this.#showAnnounced(), announceAfterMs);
+  }
+
+  #showAnnounced(): void {
+    clearTimeout(this.#announcing);
+    this.#announcing = undefined;
+    const lines = [...this.#announced.values()];
+    this.#announced.clear();
+    for (const line of lines) this.note(line);
   }
 
   /** A dim line on stderr, on a line of its own where both streams share a terminal. */
   note(text: string): void {
+    if (this.#announced.size > 0) this.#showAnnounced();
     const { stdout, stderr } = this.#cli;
     if (stdout.isTTY) this.endLine();
     stderr.write(`${dim(stderr, text)}\n`);
@@ -68,16 +93,27 @@ export class RunPrinter {
   }
 }
 
+const announceAfterMs = 100;
+/** Errors of calls that never reached their tool. */
+const notMade: ReadonlySet<string> = new Set(['approval_denied', 'unknown_tool', 'dataflow_policy_blocked']);
+
+function isNotMade(event: RunEvent): event is EventOf<'tool.execute.error'> & RunEvent {
+  return event.type === 'tool.execute.error' && notMade.has(event.error.kind);
+}
+
 const maxArgs = 160;
 const maxText = 240;
 
 /** An event as one line for a person; events that are not here are left out of pretty output. */
 const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'run.queued': () => 'queued',
-  'run.started': ({ resumed, attempt, model }) => {
-    if (resumed) return `continues on another worker (attempt ${attempt})`;
+  'run.started': ({ resumed, model }) => {
+    // `run.resumed` has been shown.
+    if (resumed) return '';
     return model ? `started with ${model}` : 'started';
   },
+  'run.recovered': ({ previousWorker }) =>
+    `another worker continues it: ${previousWorker ?? 'the one before'} was lost, or handed it over`,
   'run.suspended': ({ reason, pending }) => `waits for ${waitsFor({ pending }) || reason}`,
   'run.resumed': ({ directiveSummary }) => `continues: ${oneLine(directiveSummary, maxText)}`,
   'run.timeout': ({ timeoutMs }) => `reached its limit of ${duration(timeoutMs)}`,
@@ -100,8 +136,13 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'tool.execute.progress': ({ data }) => `  ${oneLine(JSON.stringify(data), maxText)}`,
   'tool.execute.end': ({ toolName, outputSummary, durationMs }) =>
     `← ${toolName} ${oneLine(outputSummary, maxText)} (${duration(durationMs)})`,
+  'tool.approval.granted': ({ toolName, by, reason, edited }) =>
+    `${toolName} is approved${whoAndWhy(by, reason)}${edited ? ', with other arguments' : ''}`,
+  'tool.approval.denied': ({ toolName, by, reason }) => `✗ ${toolName} is not called: denied${whoAndWhy(by, reason)}`,
   'tool.execute.error': ({ toolName, error, durationMs }) =>
-    `✗ ${toolName} ${error.kind}: ${oneLine(error.message, maxText)} (${duration(durationMs)})`,
+    notMade.has(error.kind)
+      ? `✗ ${toolName} is not called: ${error.kind}: ${oneLine(error.message, maxText)}`
+      : `✗ ${toolName} ${error.kind}: ${oneLine(error.message, maxText)} (${duration(durationMs)})`,
   'tool.call.incomplete': ({ toolName }) => `✗ ${toolName} was cut off while the model wrote its arguments`,
   'tool.outcome_unknown': ({ toolName }) => `✗ ${toolName} may or may not have taken effect`,
   'tool.approval.requested': ({ toolName, toolCallId, args }) =>
@@ -121,6 +162,11 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
       ? `model ${model} failed: ${error?.kind ?? 'unknown'} ${oneLine(error?.message ?? '', maxText)}`.trimEnd()
       : '',
 };
+
+function whoAndWhy(by: string | undefined, reason: string | undefined): string {
+  const who = by === undefined ? '' : ` by ${oneLine(by, 200)}`;
+  return reason === undefined ? who : `${who}: ${oneLine(reason, maxText)}`;
+}
 
 /** The line for an event, without its run and time; undefined when it is not worth one. */
 export function lineOf(event: RunEvent): string | undefined {

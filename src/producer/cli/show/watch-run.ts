@@ -3,6 +3,8 @@ import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import { taskResult } from '../../../shared/contract/orchestration/task.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { callOf } from './call-of.ts';
+import { commandsFor } from './pending.ts';
 import { RunPrinter } from './run-printer.ts';
 import { yellow } from './paint.ts';
 
@@ -31,7 +33,12 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
   const { after = 0, dialect } = options;
   const project = dialect && createProjector(dialect, mill, after);
   const print = (event: RunEvent) => {
-    if (!project && !options.json) return printer.print(event);
+    if (!project && !options.json) {
+      printer.print(event);
+      if (event.type === 'run.suspended')
+        for (const line of commandsFor({ runId, pending: event.pending }, callOf(cli))) printer.note(line);
+      return;
+    }
     for (const shown of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(shown)}\n`);
   };
   let last = after;
@@ -45,7 +52,7 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
   }
   const why = timeout?.aborted ? 'not waiting any longer' : 'stopped following';
   printer.note(
-    `${why}; the run goes on. Follow it: millrace tail ${runId} --after ${last}   Stop it: millrace cancel ${runId}`,
+    `${why}; the run continues. Follow it: ${callOf(cli)} tail ${runId} --after ${last}   Stop it: ${callOf(cli)} cancel ${runId}`,
   );
   return cli.interrupted.aborted ? exitCodes.interrupted : exitCodes.failed;
 }
