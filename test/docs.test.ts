@@ -205,6 +205,9 @@ test.each([
   ['a link to a heading of a file', '[a](b.md#c)', ['b.md#c']],
   ['a link whose text is code', '[`a`](b.md)', ['b.md']],
   ['a link between two pieces of code', '[`a`](b.md) and `c`, [`d`](e.md)', ['b.md', 'e.md']],
+  ['a link whose text goes over two lines', '[a\nb](c.md)', ['c.md']],
+  ['a reference', 'See [a][b].\n\n[b]: c.md', ['c.md']],
+  ['an image', '![a](b.svg)', ['b.svg']],
   ['no link to another site', '[a](https://example.com)', []],
   ['no link inside code', '`[a](b.md)`\n```\n[c](d.md)\n```', []],
 ])('the link check finds %s', (_, markdown, targets) => {

@@ -1,3 +1,11 @@
+import GithubSlugger from 'github-slugger';
+import type { Heading, Nodes, Root } from 'mdast';
+import { fromMarkdown } from 'mdast-util-from-markdown';
+import { gfmFromMarkdown } from 'mdast-util-gfm';
+import { toString } from 'mdast-util-to-string';
+import { gfm } from 'micromark-extension-gfm';
+import { visit } from 'unist-util-visit';
+
 /** A link as a Markdown file writes it. */
 export interface Link {
   readonly target: string;
@@ -16,63 +24,75 @@ export function outsideLinks(markdown: string): Link[] {
 
 const leadsOutside = /^[a-z][a-z0-9+.-]*:/i;
 
+/** Links, images and definitions of references, in their order. */
 function links(markdown: string): Link[] {
-  return proseLines(markdown).flatMap(({ text, line }) =>
-    [...text.matchAll(/\]\(([^)\s]+)(?:\s+"[^"]*")?\)/g)].map(([, target = '']) => ({ target, line })),
-  );
+  const found: Link[] = [];
+  visit(parsed(markdown), (node) => {
+    if (node.type === 'link' || node.type === 'image' || node.type === 'definition')
+      found.push({ target: node.url, line: lineOf(node) });
+  });
+  return found;
 }
 
 /** The anchors that GitHub makes of the headings. */
 export function anchors(markdown: string): ReadonlySet<string> {
-  const seen = new Map<string, number>();
-  const found = new Set<string>();
-  for (const heading of headings(markdown)) {
-    const slug = heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-      .trim()
-      .replaceAll(' ', '-');
-    const before = seen.get(slug) ?? 0;
-    seen.set(slug, before + 1);
-    found.add(before === 0 ? slug : `${slug}-${before}`);
-  }
-  return found;
+  const slugs = new GithubSlugger();
+  return new Set(headingsIn(parsed(markdown)).map((heading) => slugs.slug(toString(heading))));
 }
 
-/** Texts of all headings, or of those with so many `#`. */
+/** Texts of all headings as they are written, or of those with so many `#`. */
 export function headings(markdown: string, level?: number): string[] {
-  return proseLines(markdown).flatMap(({ text }) => {
-    const [, marks = '', title = ''] = /^(#{1,6}) +(.*?) *$/.exec(text) ?? [];
-    return marks && (level === undefined || marks.length === level) ? [title] : [];
-  });
+  return headingsIn(parsed(markdown))
+    .filter(({ depth }) => level === undefined || depth === level)
+    .map((heading) => textOf(heading, markdown));
 }
 
-/** The first cells of every table below a heading of this text, without backticks; of the whole page when undefined. */
+/**
+ * The first cells of every table in the section with a heading of this text, where they begin with code, without its
+ * backticks; of the whole page when undefined.
+ */
 export function firstCells(markdown: string, heading?: string): string[] {
-  const lines = markdown.split('\n');
-  const start = heading === undefined ? 0 : lines.findIndex((line) => line.replace(/^#+ /, '') === heading) + 1;
-  const length = heading === undefined ? -1 : lines.slice(start).findIndex((line) => line.startsWith('## '));
-  const section = lines.slice(start, length === -1 ? undefined : start + length);
-  return section.flatMap((line) => /^\| `([^`]+)`/.exec(line)?.[1] ?? []);
-}
-
-function proseLines(markdown: string): { text: string; line: number }[] {
-  let inCode = false;
-  return markdown.split('\n').flatMap((text, index) => {
-    const isFence = /^\s*```/.test(text);
-    if (isFence) inCode = !inCode;
-    return inCode || isFence ? [] : [{ text: text.startsWith('#') ? text : withoutCode(text), line: index + 1 }];
+  const tree = parsed(markdown);
+  const start = headingsIn(tree).find((each) => textOf(each, markdown) === heading);
+  const end = headingsIn(tree).find((each) => start && each.depth <= 2 && lineOf(each) > lineOf(start));
+  const cells: string[] = [];
+  visit(tree, 'tableRow', (row) => {
+    const isInside =
+      heading === undefined || (start && lineOf(row) > lineOf(start) && !(end && lineOf(row) > lineOf(end)));
+    const [first] = row.children[0]?.children ?? [];
+    if (isInside && first?.type === 'inlineCode') cells.push(first.value);
   });
-}
-
-/** Spans in their order, so that none begins where another ends. What a link is called stays: it may be code. */
-function withoutCode(text: string): string {
-  return text.replace(/`[^`]*`(\]?)/g, (span, bracket: string) => (bracket ? span : ''));
+  return cells;
 }
 
 /** The blocks of code in a language, in their order. */
 export function codeBlocks(markdown: string, language: string): string[] {
-  return [...markdown.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, found, code = '']) =>
-    found === language ? [code] : [],
-  );
+  const blocks: string[] = [];
+  visit(parsed(markdown), 'code', ({ lang, value }) => {
+    if ((lang ?? '') === language) blocks.push(`${value}\n`);
+  });
+  return blocks;
+}
+
+const trees = new Map<string, Root>();
+
+function parsed(markdown: string): Root {
+  const known = trees.get(markdown);
+  if (known) return known;
+  const tree = fromMarkdown(markdown, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
+  trees.set(markdown, tree);
+  return tree;
+}
+
+function headingsIn(tree: Root): Heading[] {
+  return tree.children.filter((node) => node.type === 'heading');
+}
+
+/** The source of a heading without its marks. */
+function textOf({ children }: Heading, markdown: string): string {
+  return markdown.slice(children[0]?.position?.start.offset, children.at(-1)?.position?.end.offset);
+}
+
+function lineOf({ position }: Nodes): number {
+  return position?.start.line ?? 0;
 }
