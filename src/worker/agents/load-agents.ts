@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile, readdir, stat } from 'node:fs/promises';
 import nodeModule from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
 import { messageOf, RunError } from '../../shared/base/errors.ts';
 import { type TaskDefinition, taskFile } from '../../shared/contract/orchestration/task.ts';
@@ -11,6 +11,7 @@ import type { Tool } from '../tools/tool.ts';
 import { isTaskAdapter, type TaskAdapter } from './adapter.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
 import { isJudge, isMerge, madeWith, type AnswerMerge, type MergeJudge } from './define-judge.ts';
+import { linesInModule, linesInYaml, placed, problemsIn, syntaxProblems, type LineOf } from './problem-lines.ts';
 import { noTools, takeCarried, withNamed, type LoadedAgent, type ToolOffer } from './loaded-agent.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
 import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
@@ -37,6 +38,8 @@ export interface LoadedFolder extends NamedFunctions {
   readonly problems: readonly string[];
   /** What is odd and yet no error. */
   readonly warnings: readonly string[];
+  /** Paths of all modules that this process took for it, without packages: those outside of the folder too. */
+  readonly modules: readonly string[];
 }
 
 const isModule = (file: string) => /(?<!\.d)\.(ts|mts|js|mjs)$/.test(file);
@@ -51,7 +54,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   const dir = resolve(folder);
   if (!existsSync(dir)) {
     const problems = [`${folder}: there is no such folder (MILLRACE_AGENTS)`];
-    return { agents: new Map(), tasks: new Map(), ...namedFunctions([], []), problems, warnings: [] };
+    return { agents: new Map(), tasks: new Map(), ...namedFunctions([], []), problems, warnings: [], modules: [] };
   }
   resolveOwnPackages();
   const [problems, warnings]: [string[], string[]] = [[], []];
@@ -67,25 +70,26 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
     'defineMerge(…)': isMerge,
   });
   const agents = new Map<string, LoadedAgent>();
+  const lines = new Map<string, LineOf>();
   for (const file of (await readdir(dir)).sort()) {
-    const agent = await readAgent(dir, file, problems);
+    const agent = await readAgent(dir, file, lines, problems);
     if (!agent) continue;
     const { id } = agent.definition;
     if (agents.has(id)) problems.push(`${file}: agent ${id} is already defined in ${agents.get(id)?.file}`);
     else {
       const complete = withNamed(agent, { tools: [...shared.values()], skills }, offer);
-      problems.push(...complete.problems.map((problem) => `${file}: ${problem}`));
+      problems.push(...complete.problems.map((problem) => placed(file, lines.get(file), problem)));
       const odd = [...complete.warnings, ...offer.warningsOf(agent.definition, complete.agent.tools)];
-      warnings.push(...odd.map((warning) => `${file}: ${warning}`));
+      warnings.push(...odd.map((warning) => placed(file, lines.get(file), warning)));
       agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
   takeCarried(agents, offer, problems);
-  problems.push(...unknownOthers(agents));
+  problems.push(...unknownOthers(agents, lines));
   const functions = namedFunctions(merging, adapters);
   for (const id of functions.judges.keys())
     if (agents.has(id)) problems.push(`judges: judge ${id} has the name of an agent`);
-  return { agents, tasks, ...functions, problems, warnings };
+  return { agents, tasks, ...functions, problems, warnings, modules: [...taken] };
 }
 
 /** Of the same id the last one counts. */
@@ -101,7 +105,7 @@ export function namedFunctions(
 }
 
 /** Agents that others want to ask and that are not there. */
-function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
+function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>, lines: ReadonlyMap<string, LineOf>): string[] {
   return [...agents.values()].flatMap(({ definition, file }) => {
     const named = [
       ...definition.subagents.filter((id) => id !== '*').map((id) => ['subagents', id] as const),
@@ -110,29 +114,40 @@ function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
     ];
     return named
       .filter(([, id]) => !agents.has(id))
-      .map(([field, id]) => `${file}: ${field}: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`);
+      .map(([field, id]) => `${field}: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`)
+      .map((problem) => placed(file, lines.get(file), problem));
   });
 }
 
-async function readAgent(dir: string, file: string, problems: string[]): Promise<Agent | undefined> {
-  const id = basename(file, extname(file));
+/** Adds what is wrong with the file, or in which lines its fields are. */
+async function readAgent(
+  dir: string,
+  file: string,
+  lines: Map<string, LineOf>,
+  problems: string[],
+): Promise<Agent | undefined> {
+  const path = join(dir, file);
   try {
-    if (isYaml(file)) return defineAgent(await readYaml(join(dir, file), id));
+    if (isYaml(file)) {
+      const text = await readFile(path, 'utf8');
+      lines.set(file, linesInYaml(text));
+      return defineAgent(yamlSource(text, basename(file, extname(file))));
+    }
     if (!isModule(file)) return undefined;
-    const { default: agent } = await imported(join(dir, file));
+    const { default: agent } = await imported(path);
     if (isAgent(agent)) return agent;
     problems.push(`${file}: does not default-export defineAgent(…)`);
   } catch (error) {
-    problems.push(`${file}: ${messageOf(error)}`);
+    const lineOf = lines.get(file) ?? linesInModule(error, path);
+    problems.push(...problemsIn(error).map((problem) => placed(file, lineOf, problem)));
   }
   return undefined;
 }
 
-async function readYaml(path: string, id: string): Promise<AgentSource> {
-  const document = parseDocument(await readFile(path, 'utf8'), { prettyErrors: true });
-  if (document.errors.length > 0)
-    throw new RunError('agent_manifest_invalid', document.errors.map((e) => e.message).join('\n'));
-  const value: unknown = document.toJS({ maxAliasCount: 100 });
+function yamlSource(text: string, id: string): AgentSource {
+  const syntax = syntaxProblems(text);
+  if (syntax.length > 0) throw new RunError('agent_manifest_invalid', syntax.join('\n'), { details: syntax });
+  const value: unknown = parseDocument(text).toJS({ maxAliasCount: 100 });
   if (!isRecord(value)) throw new RunError('agent_manifest_invalid', 'is not a mapping of agent fields');
   return { id, ...value } as AgentSource;
 }
@@ -147,8 +162,14 @@ async function eachIn(
 ): Promise<void> {
   if (!existsSync(dir)) return;
   for (const name of (await readdir(dir)).filter(isWanted).sort()) {
-    const found = await take(join(dir, name), name).catch((error: unknown) => [messageOf(error)]);
-    problems.push(...found.map((problem) => `${basename(dir)}/${name}${inside}: ${problem}`));
+    const path = join(dir, name);
+    let lineOf: LineOf | undefined;
+    const found = await take(path, name).catch((error: unknown) => {
+      lineOf = linesInModule(error, path);
+      return problemsIn(error);
+    });
+    if (found.length > 0 && isYaml(name)) lineOf = linesInYaml(await readFile(path, 'utf8'));
+    problems.push(...found.map((problem) => placed(`${basename(dir)}/${name}${inside}`, lineOf, problem)));
   }
 }
 
@@ -201,6 +222,14 @@ async function loadTools(dir: string, problems: string[]): Promise<Map<string, T
 const isTool = madeWith<Tool>(Symbol.for('millrace.tool'));
 
 let hooked = false;
+/** Modules that are neither of a package nor of this program. */
+const taken = new Set<string>();
+const program = new URL('../../', import.meta.url).href;
+
+function note(url: string): void {
+  if (url.startsWith('file:') && !url.startsWith(program) && !url.includes('/node_modules/'))
+    taken.add(fileURLToPath(url));
+}
 
 /**
  * A mounted folder needs no node_modules of its own: `millrace`, `millrace/worker` and `zod` resolve to the running
@@ -218,7 +247,10 @@ function resolveOwnPackages(): void {
   nodeModule.registerHooks({
     resolve(specifier, context, next) {
       const url = own[specifier];
-      return url ? { url, shortCircuit: true } : next(specifier, context);
+      if (url) return { url, shortCircuit: true };
+      const found = next(specifier, context);
+      note(found.url);
+      return found;
     },
   });
 }

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { linesInYaml, syntaxProblems } from '../../../src/worker/agents/problem-lines.ts';
+
+const text = `# An agent.
+model: gpt-5.2-mini
+modle: other
+instructions: |
+  Look up lookup_order first.
+tools:
+  - lookup_order
+  - lookup_ordr
+limits:
+  maxSteps: -1
+  maxSeconds: 2
+toolOptions:
+  mcp:docs/read: { needsApproval: true }
+`;
+
+test.each([
+  ['agent: Unrecognized key: "modle"', 3],
+  ['limits.maxSteps: Too small: expected number to be >=1', 10],
+  ['limits: Unrecognized key: "maxSeconds"', 11],
+  ['tools.1: is not a name', 8],
+  ['there is no tool lookup_ordr; known are lookup_order', 8],
+  ['toolOptions.mcp:docs/read: the agent is granted no MCP server docs', 13],
+  ['budget: is needed', undefined],
+  ['the worker has no provider', undefined],
+])('the line of `%s` is %s', (problem, line) => {
+  expect(linesInYaml(text)(problem)).toBe(line);
+});
+
+test('what is wrong with the syntax has a line', () => {
+  const broken = 'model: x\ntools: [a\nlimits: b: c\n';
+  const problems = syntaxProblems(broken);
+  expect(problems.length).toBeGreaterThan(0);
+  expect(problems.map(linesInYaml(broken)).every((line) => line === 2 || line === 3)).toBe(true);
+});
