@@ -23,6 +23,8 @@ import { addProgress } from './progress.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
+import { withEnvFile } from './options/env-file.ts';
+import { callOf } from './show/call-of.ts';
 import { red } from './show/paint.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
@@ -66,7 +68,7 @@ export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCod
     return async (...given: Args) => {
       // Commander gives the command itself last.
       const { tenant } = (given.at(-1) as Command).opts<{ readonly tenant?: string }>();
-      code = await work({ ...cli, tenant }, ...given);
+      code = await work({ ...cli, env: withEnvFile(cli.env, cli.cwd), tenant }, ...given);
     };
   };
   const program = createProgram(cli);
@@ -96,7 +98,8 @@ function createProgram(cli: Cli): Command {
     .addHelpText(
       'after',
       '\nExit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.' +
-        '\nSettings come from the environment. Without REDIS_URL the stack of `millrace dev` is used when it runs.',
+        '\nSettings come from the environment, and from .env of this folder where the environment does not set them.' +
+        '\nWithout REDIS_URL the stack of `millrace dev` is used when it runs.',
     );
 }
 
@@ -108,7 +111,6 @@ function failed(cli: Cli, thrown: unknown): ExitCode {
   if (cli.interrupted.aborted) return exitCodes.interrupted;
   const error = asRunError(thrown);
   cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${error.message}\n`);
-  if (error.code === 'queue_unavailable')
-    cli.stderr.write('Is Redis running, and is REDIS_URL right? `millrace doctor` says more.\n');
+  if (error.code === 'queue_unavailable') cli.stderr.write(`\`${callOf(cli)} doctor\` says more.\n`);
   return exitCodeFor(error);
 }
