@@ -1,6 +1,7 @@
 // Brings a fresh clone to the point where `npm start`, `npm run demo` and `npm test` can run: the npm dependencies (the
 // pinned Node among them) and a Redis. Says nothing when there is nothing to do. Runs before any dependency exists, so
-// it uses none, and under any Node from 20 on.
+// it uses none, and under any Node from 20 on. With `dependencies` or `redis` it sees to one of them; `redis FOLDER` is how an
+// installed package unpacks a Redis into the project that uses it.
 import { fileURLToPath } from 'node:url';
 import { ensureDependencies } from './setup/dependencies.mjs';
 import { ensureRedis } from './setup/redis.mjs';
@@ -12,8 +13,9 @@ try {
   if (Number(process.versions.node.split('.')[0]) < 20) {
     throw new Error(`Node 20 or later is needed to set up, and this is ${process.versions.node}: https://nodejs.org`);
   }
-  ensureDependencies(root, process.env, say);
-  if (process.argv[2] !== 'dependencies') ensureRedis(root, process.env, say);
+  const [what, home = root] = process.argv.slice(2);
+  if (what !== 'redis') ensureDependencies(root, process.env, say);
+  if (what !== 'dependencies') ensureRedis(home, process.env, say);
 } catch (error) {
   say(error.message);
   process.exit(1);

@@ -1,5 +1,7 @@
+import { normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { agentViewOf } from '../shared/contract/agent/agent.ts';
+import { type ChildMessage, parentMessage, standbyArgument } from '../shared/contract/child-messages.ts';
 import { parseConfig, type Config } from '../shared/contract/config.ts';
 import { messageOf, RunError } from '../shared/base/errors.ts';
 import { systemClock } from '../shared/base/clock.ts';
@@ -31,7 +33,7 @@ async function main(args: readonly string[]): Promise<void> {
   const config = orStop(() => parseConfig(process.env));
   const folder = args.slice(1).find((arg) => !arg.startsWith('-')) ?? config.MILLRACE_AGENTS;
   if (args[0] === 'agents') await listAgents(config, folder, args.includes('--json'));
-  else await work(config, args[0] === untilIdleArgument);
+  else await work(config, { untilIdle: args[0] === untilIdleArgument, standby: args[0] === standbyArgument });
 }
 
 /** Prints the agents of a folder, or every problem in it. */
@@ -61,13 +63,23 @@ function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>)
   }
 }
 
-async function work(config: Config, untilIdle: boolean): Promise<void> {
+interface Way {
+  /** It ends once there is nothing to do. */
+  readonly untilIdle: boolean;
+  /** It waits for its parent once it has read its agents. */
+  readonly standby: boolean;
+}
+
+async function work(config: Config, { untilIdle, standby }: Way): Promise<void> {
   const { providers, secrets, redactor } = orStop(() => createBoundary({ config, env: process.env }));
   const tenants = orStop(() => loadTenants(config.MILLRACE_TENANTS));
   const log = createLog('worker', config.LOG_LEVEL, redactor);
   const toolkit = orStop(() => createToolkit({ config, secrets, redactor, log, clock: systemClock }));
-  const { agents, tasks, problems, warnings, ...functions } = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
+  const loaded = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
+  const { agents, tasks, problems, warnings, modules, ...functions } = loaded;
+  if (problems.length > 0 && standby) await endWith(problems, config.MILLRACE_AGENTS);
   if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
+  if (standby) await untilGo({ type: 'loaded', agents: [...agents.keys()], files: [...modules] });
   for (const warning of warnings) log.warn(warning);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
   const quarantine = onDemandQuarantine(fileURLToPath(import.meta.url), process.env, log);
@@ -118,6 +130,27 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
   process.on('disconnect', () => drain('parent is gone'));
   if (process.send && !process.connected) drain('parent is gone');
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
+}
+
+/** Reports to the parent what there is, and resolves when the parent says `go`. */
+async function untilGo(loaded: Extract<ChildMessage, { type: 'loaded' }>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const read = (message: unknown) => void (parentMessage.safeParse(message).success && resolve());
+  const gone = () => process.exit(0);
+  process.on('message', read);
+  process.on('disconnect', gone);
+  process.send?.(loaded);
+  await promise;
+  process.off('message', read);
+  process.off('disconnect', gone);
+}
+
+/** The parent shows the problems to a person, who opens their files from where the parent was started. */
+async function endWith(problems: readonly string[], folder: string): Promise<never> {
+  const fromHere = (problem: string) => (problem.startsWith(folder) ? problem : `${normalize(folder)}/${problem}`);
+  const message: ChildMessage = { type: 'problems', problems: problems.map(fromHere) };
+  await new Promise<void>((resolve) => void process.send?.(message, () => resolve()));
+  return process.exit(exitUsage);
 }
 
 /** Calls back once the worker has had no run for a while. */

@@ -52,8 +52,9 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
   'src/worker/local/agent-engine.ts': { createAgentEngine: ['src/worker/local/runner-defaults.ts'] },
 };
 
-/** Entry points of a process: `createAgent` runs in a program that has no main file of ours. */
-const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
+/** Entry points of a process: `createAgent` and `new Millrace()` run in programs that have no main file of ours. */
+const entryPoints =
+  /^src\/((worker|producer|producer\/cli)\/main|worker\/index|producer\/client\/own-environment)\.ts$/;
 /** What a terminal or a browser shows, or a sandbox sends to its parent; everything else may end up in Redis. */
 const ownWriters =
   /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/http\/console|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startDevRedis, type DevRedis, type DevRedisOptions } from '../../src/producer/cli/stack/dev-redis.ts';
-import { nextFreePort } from '../../src/producer/cli/stack/stack.ts';
+import { nextFreePort } from '../../src/producer/cli/stack/ports.ts';
 
 export const root = join(import.meta.dirname, '../..');
 

@@ -113,11 +113,13 @@ async function startDemoStack(cli: Cli, { agents, scratch, logs, say }: Scene, p
     redisUrl: cli.env['REDIS_URL'] || undefined,
     redisDir: join(scratch, 'redis'),
     host: HOST,
-    port: 0,
-    workerPort: 0,
+    port: { port: 0 },
+    workerPort: { port: 0 },
+    redisPort: 0,
     workers: 2,
     graceMs,
     onLine: (name, line) => keep(`${name}: ${line}`),
+    onLoaded: () => {},
     say: (text) => say(dim(cli.stdout, `  ${text}`)),
   });
 }

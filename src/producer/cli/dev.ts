@@ -1,19 +1,22 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
+import type { Millrace } from '../client/millrace.ts';
+import { devFolder, findDevState } from '../client/dev-state.ts';
 import { clientFor } from './options/open-client.ts';
 import { examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { command } from './options/command.ts';
-import { devFolder, findDevState, removeDevState, writeDevState } from './stack/dev-state.ts';
-import { bold, dim, table, yellow, oneLine, red } from './show/paint.ts';
+import { callOf } from './show/call-of.ts';
+import { bold, dim, table, yellow } from './show/paint.ts';
+import { AgentReload } from './stack/agent-reload.ts';
+import { DevLog } from './stack/dev-log.ts';
+import { redisPortOf, removeDevState, writeDevState, writeRedisPort } from './stack/dev-notes.ts';
+import { ensureRedis } from './stack/ensure-redis.ts';
+import { FileWatch } from './stack/file-watch.ts';
+import { wantedPort } from './stack/ports.ts';
 import { startStack, type Stack } from './stack/stack.ts';
-import type { WriteStream } from 'node:tty';
-
-/** Facts that every line has, or that the head of a pretty line shows already. */
-const headFields: ReadonlySet<string> = new Set(['level', 'time', 'service', 'pid', 'msg']);
-const maxFact = 160;
 
 /** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
 const devGraceMs = 5_000;
@@ -31,9 +34,15 @@ async function dev(cli: Cli): Promise<ExitCode> {
   const running = findDevState(cli.cwd);
   if (running) throw new RunError('invalid_config', `it runs already (pid ${running.pid}): ${running.url}`);
   const script = scriptFor(cli, config);
-  const say = (text: string) => void cli.stdout.write(`${text}\n`);
   const { stdout } = cli;
+  const say = (text: string) => void stdout.write(`${text}\n`);
+  const warn = (text: string) => say(yellow(stdout, text));
+  const log = new DevLog(stdout);
+  const reload = new AgentReload({ cwd: cli.cwd, say, warn });
 
+  if (!cli.env['REDIS_URL']) await ensureRedis(cli);
+  // Before the agents are read for the first time: what changes while they are is not missed.
+  await using watch = await FileWatch.start(watchedPaths(cli, config), (paths) => reload.changed(paths));
   await using stack = await startStack(cli, {
     env: {
       ...cli.env,
@@ -43,24 +52,50 @@ async function dev(cli: Cli): Promise<ExitCode> {
     },
     redisUrl: cli.env['REDIS_URL'] || undefined,
     redisDir: join(devFolder(cli.cwd), 'redis'),
+    redisPort: redisPortOf(cli.cwd),
     host: config.HOST,
-    port: config.PORT,
-    workerPort: config.WORKER_PORT,
+    port: wantedPort(cli.env, 'PORT', config.PORT),
+    workerPort: wantedPort(cli.env, 'WORKER_PORT', config.WORKER_PORT),
     workers: 1,
     graceMs: cli.env['SHUTDOWN_GRACE_MS'] ? config.SHUTDOWN_GRACE_MS : devGraceMs,
-    onLine: (name, line) => stdout.write(`${stdout.isTTY ? prettyLogLine(stdout, name, line) : line}\n`),
-    say: (text) => say(yellow(stdout, text)),
+    onLine: (name, line) => log.add(name, line),
+    onLoaded(loaded) {
+      watch.add(loaded.files);
+      reload.loaded(loaded);
+    },
+    say: warn,
   });
   const { redisUrl, url } = stack;
-  writeDevState(cli.cwd, { redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid });
+  if (!cli.env['REDIS_URL']) writeRedisPort(cli.cwd, redisUrl);
+  const agents = resolve(cli.cwd, config.MILLRACE_AGENTS);
+  await using mill = clientFor({ ...config, REDIS_URL: redisUrl });
+  const forget = (ids: readonly string[]) => mill.forgetAgents(ids);
+  // Of the private Redis this is the only worker: what earlier ones announced is gone.
+  if (!cli.env['REDIS_URL']) await forget(await announcedBut(reload.agents, mill));
+  writeDevState(cli.cwd, { redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid, agents });
   try {
-    say(await greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, script));
+    say(greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, { script, agents: reload.agents }));
+    log.open();
+    reload.begin({ replace: async () => await stack.workers[0]?.replace(), forget });
     if (!cli.interrupted.aborted) await once(cli.interrupted, 'abort');
     say(dim(stdout, 'Stopping; Ctrl-C again to stop at once.'));
   } finally {
+    reload.end();
     removeDevState(cli.cwd);
   }
   return exitCodes.ok;
+}
+
+async function announcedBut(ids: readonly string[], mill: Millrace): Promise<readonly string[]> {
+  return (await mill.agents()).map(({ id }) => id).filter((id) => !ids.includes(id));
+}
+
+/** Everything that agents are made of and that a worker reads at its start. What they import comes with each load. */
+function watchedPaths(cli: Cli, config: Config): readonly string[] {
+  const { MILLRACE_AGENTS, MILLRACE_PROVIDERS, MILLRACE_POLICIES, MILLRACE_PRICES, MILLRACE_SCRIPT } = config;
+  const files = [MILLRACE_PROVIDERS, MILLRACE_POLICIES, MILLRACE_PRICES, MILLRACE_SCRIPT];
+  const named = [MILLRACE_AGENTS, ...files].filter((path) => path !== undefined && path !== 'builtin');
+  return named.map((path) => resolve(cli.cwd, path as string));
 }
 
 /** What answers where no model is configured: the script that belongs to the agents, or the built-in one. */
@@ -72,15 +107,19 @@ function scriptFor(cli: Cli, config: Config): string | undefined {
   return existsSync(own) ? own : 'builtin';
 }
 
-async function greeting(cli: Cli, config: Config, { url }: Stack, script: string | undefined): Promise<string> {
+interface Greeted {
+  readonly script: string | undefined;
+  readonly agents: readonly string[];
+}
+
+function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents }: Greeted): string {
   const { stdout } = cli;
-  await using mill = clientFor(config);
-  const agents = (await mill.agents()).map(({ id }) => id);
   const agent = agents.includes('support') ? 'support' : (agents[0] ?? 'AGENT');
+  const input = agent === 'support' ? 'Where is order 7?' : 'Hello';
   const port = new URL(url).port;
   const facts: [string, string][] = [
     ['console', `${url}/`],
-    ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS})`],
+    ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS}, loaded again when a file changes)`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
   ];
   if (port !== String(config.PORT)) facts.push(['port', `${config.PORT} is taken, so it is ${port}`]);
@@ -90,53 +129,17 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     script !== undefined && 'No OPENAI_API_KEY: answers come from the built-in scripted model.',
     '',
     table(facts),
-    'Try it:',
+    'Try it, in another terminal in this folder:',
     '',
-    `curl -s ${url}/v1/runs -H 'content-type: application/json' -d '{"agent":"${agent}","input":"Where is order 7?"}'`,
+    `${callOf(cli)} run ${agent} "${input}"`,
     '',
-    `or, in another terminal here:  ${callOf(cli)} run ${agent} "Where is order 7?"`,
+    'or over HTTP, from anywhere on this machine:',
+    '',
+    `curl -s ${url}/v1/runs -H 'content-type: application/json' -d '{"agent":"${agent}","input":"${input}"}'`,
+    '',
     dim(stdout, 'Ctrl-C stops everything.'),
     '',
   ]
     .filter((line) => line !== false)
     .join('\n');
-}
-
-/** How this program is called from here. A checkout is on no path. */
-function callOf({ cwd, root }: Cli): string {
-  return relative(cwd, root) === '' ? 'node bin/millrace.mjs' : 'millrace';
-}
-
-/** A line of a process's JSON log as a person reads it; a line that is not JSON as it is. */
-function prettyLogLine(stream: WriteStream, name: string, line: string): string {
-  const entry = parse(line);
-  if (!entry) return `${dim(stream, name)} ${line}`;
-  const time = typeof entry['time'] === 'string' ? entry['time'].slice(11, 19) : '';
-  const facts = Object.entries(entry)
-    .filter(([field]) => !headFields.has(field))
-    .map(([field, value]) => `${field}=${oneLine(factOf(value), maxFact)}`);
-  const message = typeof entry['msg'] === 'string' ? entry['msg'] : '';
-  const head = dim(stream, `${time} ${name.padEnd(8)}`);
-  return `${head} ${levelOf(stream, entry['level'])}${message} ${dim(stream, facts.join(' '))}`.trimEnd();
-}
-
-function parse(line: string): Record<string, unknown> | undefined {
-  if (!line.startsWith('{')) return undefined;
-  try {
-    return JSON.parse(line) as Record<string, unknown>;
-  } catch {
-    // Text that only looks like JSON is shown as the text that it is.
-    return undefined;
-  }
-}
-
-function levelOf(stream: WriteStream, level: unknown): string {
-  if (level === 'error' || level === 'fatal') return `${red(stream, level)} `;
-  return level === 'warn' ? `${yellow(stream, level)} ` : '';
-}
-
-function factOf(value: unknown): string {
-  if (typeof value === 'string') return value;
-  const isError = typeof value === 'object' && value !== null && 'message' in value;
-  return isError ? String(value.message) : JSON.stringify(value);
 }

@@ -58,6 +58,13 @@ export class AgentDirectory {
     this.#modelsReadAt = Number.NEGATIVE_INFINITY;
   }
 
+  /** For agents that are no longer served anywhere. */
+  async forget(ids: readonly string[], redis: RedisConnection): Promise<void> {
+    if (ids.length > 0) await redis.hdel(this.#keys.agents, ...ids);
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#modelsReadAt = Number.NEGATIVE_INFINITY;
+  }
+
   async #read(redis: RedisConnection): Promise<void> {
     this.#known = new Set(await redis.hkeys(this.#keys.agents));
     this.#readAt = performance.now();

@@ -12,7 +12,8 @@ import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { connect, isClusterUrl, whenReady, type RedisConnection } from '../../shared/state/connect.ts';
 import { bullPrefix, keysFor, type Keys } from '../../shared/state/keys.ts';
 import { orLate } from '../../shared/base/deadline.ts';
-import { redisError } from '../../shared/state/errors.ts';
+import { isUnavailable, redisError } from '../../shared/state/errors.ts';
+import { parseRedisUrl } from '../../shared/base/redis-address.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
@@ -78,6 +79,10 @@ export class ClientCore {
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
   readonly #redis: RedisConnection;
+  /** As it is written in the URL, without a password. */
+  readonly #address: string;
+  readonly #namesAddress: boolean;
+  #lastError: Error | undefined;
   #wasReady = false;
   #becomingReady: Promise<void> | undefined;
   #closed = false;
@@ -86,7 +91,7 @@ export class ClientCore {
   readonly #closing = new AbortController();
   readonly #inProgress = new Set<Promise<unknown>>();
 
-  constructor(options: MillraceOptions) {
+  constructor(options: MillraceOptions & { readonly redis: string }) {
     const prefix = checkPrefix(options.prefix ?? 'mr');
     this.tenants = loadTenants(options.tenantsFile);
     this.artifactFolder = options.artifactFolder;
@@ -95,7 +100,12 @@ export class ClientCore {
     const given = Object.keys(defaults).map((name) => [name, options[name as keyof Settings]]);
     this.settings = { ...defaults, ...defined(Object.fromEntries(given) as Partial<Settings>) };
     this.onRun = (fact) => options.onRun?.(fact);
-    this.onError = (error) => void (this.#closed || options.onError?.(error));
+    this.#address = addressOf(options.redis);
+    this.#namesAddress = options.namesAddress ?? true;
+    this.onError = (error) => {
+      this.#lastError = error;
+      if (!this.#closed) options.onError?.(error);
+    };
     this.#redis = connect(options.redis, 'command', this.onError);
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
@@ -189,11 +199,26 @@ export class ClientCore {
     try {
       const answer = this.#ready().then(() => work(this.#redis));
       return await orLate(deadlineMs, answer, () => {
-        throw new RunError('queue_unavailable', 'Redis did not answer in time');
+        throw this.#away('Redis did not answer in time', this.#lastError);
       });
     } catch (error) {
-      throw failure(error);
+      throw this.#redis.status === 'ready' ? failure(error) : this.#named(failure(error));
     }
+  }
+
+  /** Names the Redis that was tried: a wrong address is the commonest reason. */
+  #named(error: RunError): RunError {
+    return isUnavailable(error) ? this.#away('Redis cannot be reached', error) : error;
+  }
+
+  #away(what: string, cause: unknown): RunError {
+    if (!this.#namesAddress) return new RunError('queue_unavailable', what, { cause });
+    const why = this.#redis.status === 'ready' ? undefined : reasonOf(this.#lastError);
+    const advice = this.#wasReady
+      ? ''
+      : `. Is it running there? \`npx millrace dev\` starts one; REDIS_URL, or the option \`redis\`, names another`;
+    const message = `${what} at ${this.#address}${why === undefined ? '' : ` (${why})`}${advice}`;
+    return new RunError('queue_unavailable', message, { cause });
   }
 
   /** All callers of a connection that is not ready wait together, for one and the same moment. */
@@ -205,6 +230,7 @@ export class ClientCore {
       await this.#becomingReady;
     }
     this.#wasReady = true;
+    this.#lastError = undefined;
   }
 }
 
@@ -239,6 +265,17 @@ function checkQueues(queues: readonly string[]): readonly string[] {
   if (parsed.success) return parsed.data;
   const problems = problemsAt(parsed.error, 'queues');
   throw new RunError('invalid_config', problems.join('; '), { details: problems });
+}
+
+/** The hosts of a URL, without its password. */
+function addressOf(url: string): string {
+  return parseRedisUrl(url)
+    .nodes.map(({ host, port }) => `${host}:${port}`)
+    .join(', ');
+}
+
+function reasonOf(error: Error | undefined): string | undefined {
+  return error && 'code' in error && typeof error.code === 'string' ? error.code : error?.message;
 }
 
 /** A mistake in our own code must not look like a Redis that is away. */

@@ -36,6 +36,7 @@ import type {
 } from './options.ts';
 import { loadView, waitForEnd } from './read-run.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
+import { fromSurroundings } from './own-environment.ts';
 import { RunHandle } from './run-handle.ts';
 import { followRun } from './follow/follow-run.ts';
 import { Threads } from './threads.ts';
@@ -48,7 +49,7 @@ import { Threads } from './threads.ts';
  * unreachable Redis.
  *
  * @example
- * await using mill = new Millrace({ redis: 'redis://127.0.0.1:6379' });
+ * await using mill = new Millrace(); // REDIS_URL, or the `millrace dev` of this folder
  * const run = await mill.enqueue({ agent: 'support', input: 'Where is order 7?' });
  * for await (const event of run.events()) console.log(event.type);
  * const { text, costMicrocents } = await run.result();
@@ -63,10 +64,10 @@ export class Millrace implements AsyncDisposable {
   readonly #isOriginal: boolean;
 
   /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
-  constructor(options: MillraceOptions, core?: ClientCore, rights: Rights = 'operator') {
+  constructor(options: MillraceOptions = {}, core?: ClientCore, rights: Rights = 'operator') {
     this.tenant = checkTenant(options.tenant ?? 'default');
     const { tenant } = this;
-    this.#client = { tenant, rights, requestId: options.requestId, core: core ?? new ClientCore(options) };
+    this.#client = { tenant, rights, requestId: options.requestId, core: core ?? openCore(options) };
     this.#isOriginal = core === undefined;
     this.budgets = new Budgets(this.#client);
     this.threads = new Threads(this.#client);
@@ -78,7 +79,7 @@ export class Millrace implements AsyncDisposable {
    * runs that it accepts carry `requestId` into the log lines of their workers.
    */
   forTenant(tenant: string, rights: Rights = this.#client.rights, requestId?: string): Millrace {
-    const options = defined({ redis: '', tenant, requestId });
+    const options = defined({ tenant, requestId });
     return new Millrace(options, this.#client.core, this.#client.rights === 'caller' ? 'caller' : rights);
   }
 
@@ -296,6 +297,11 @@ export class Millrace implements AsyncDisposable {
     await reach(this.#client, ({ core, redis }) => core.agents.register(agents, redis));
   }
 
+  /** Takes agents back that no worker serves any more; those that one does serve come back within a minute. */
+  async forgetAgents(ids: readonly string[]): Promise<void> {
+    await reach(this.#client, ({ core, redis }) => core.agents.forget(ids, redis));
+  }
+
   /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
   async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
     return await queueDepths(this.#client);
@@ -344,4 +350,9 @@ export class Millrace implements AsyncDisposable {
 function checkTenant(tenant: string): string {
   if (/^[A-Za-z0-9._-]{1,64}$/.test(tenant)) return tenant;
   throw new RunError('invalid_config', 'a tenant is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+}
+
+function openCore(options: MillraceOptions): ClientCore {
+  const { redis } = options;
+  return new ClientCore(redis === undefined ? { ...options, ...fromSurroundings(options) } : { ...options, redis });
 }

@@ -17,10 +17,13 @@ export type RunFact = RunFacts &
     | ({ readonly kind: 'ended'; readonly jobKind: JobKind } & EndFacts)
   );
 
-/** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
+/** How a client reaches Millrace. Everything has the default that the processes themselves use. */
 export interface MillraceOptions {
-  /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, as `REDIS_URL`. */
-  readonly redis: string;
+  /**
+   * `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`. Default: `REDIS_URL`; where that is not set, outside
+   * production, the `millrace dev` that runs for the working directory or a folder above it; then `redis://127.0.0.1:6379`.
+   */
+  readonly redis?: string;
   /** Key prefix, default `mr`. Two prefixes never see each other. */
   readonly prefix?: string;
   /** Whose runs this client makes and sees. Default `default`. */
@@ -64,6 +67,8 @@ export interface MillraceOptions {
   readonly requestId?: string;
   /** Called for each run that this client accepted or ended. Must not throw. */
   readonly onRun?: (fact: RunFact) => void;
+  /** Whether errors name the address of a Redis that does not answer. Default true; an API's callers must not learn it. */
+  readonly namesAddress?: boolean;
   /** Called for connection errors, which are never thrown from an event. Default: ignored. */
   readonly onError?: (error: Error) => void;
 }
@@ -104,7 +109,7 @@ export type TaskRun = NonNullable<RunRequestInput['taskRun']>;
 export type TaskRunOptions = Rest & { readonly signal?: AbortSignal };
 
 /** How the processes reach Millrace that are configured by their environment. */
-export function clientOptions(config: Config): MillraceOptions {
+export function clientOptions(config: Config): MillraceOptions & { readonly redis: string } {
   return defined({
     redis: config.REDIS_URL,
     prefix: config.MILLRACE_PREFIX,

@@ -39,7 +39,7 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     report(fact);
     if (fact.kind === 'ended') metrics.runEnded({ ...fact, kind: fact.jobKind });
   };
-  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log), onRun });
+  const mill = new Millrace({ ...clientOptions(config), namesAddress: false, onError: reportOnce(log), onRun });
   try {
     await checkDurability(mill, config, log);
     const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });

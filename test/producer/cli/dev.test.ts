@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { devState, type DevState } from '../../../src/producer/cli/stack/dev-state.ts';
+import { devState, type DevState } from '../../../src/producer/client/dev-state.ts';
 import { freePort } from '../../support/scratch-redis.ts';
 import { childEnv } from '../../support/child-env.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
@@ -24,7 +24,8 @@ async function startDev(cwd: string, env: Record<string, string> = {}): Promise<
     ownGroup: true,
     env: { PORT: String(await freePort()), WORKER_PORT: '0', ...env },
   });
-  await dev.says('Ctrl-C stops everything', 30_000);
+  // The lines that were kept until then follow.
+  await dev.says('"msg":"worker is ready"', 40_000);
   return { dev, state: devState.parse(JSON.parse(readFileSync(join(cwd, '.millrace/dev.json'), 'utf8'))) };
 }
 
@@ -49,7 +50,8 @@ function isAlive(pid: number): boolean {
 test('dev runs a private stack that answers, is found by other commands, and ends with Ctrl-C', async () => {
   const cwd = project();
   const { dev, state } = await startDev(cwd);
-  expect(dev.stdout).toContain(`Millrace is running at ${state.url}`);
+  expect(dev.stdout.trimStart().split('\n')[0]).toBe(`Millrace is running at ${state.url}`);
+  expect(dev.stdout).toContain('"msg":"worker is ready"');
   expect(dev.stdout).toContain('No OPENAI_API_KEY: answers come from the built-in scripted model.');
   expect(dev.stdout).toContain(`curl -s ${state.url}/v1/runs`);
   expect(state.pid).toBe(dev.pid);
@@ -138,14 +140,56 @@ test('a stack under npm ends when npm and its shell do', async () => {
   expect(existsSync(note)).toBe(false);
 }, 60_000);
 
-test('a port that is taken gives way to the next, and dev says so', async () => {
+/** A port that another program listens on. */
+async function takenPort(): Promise<number> {
   const port = await freePort();
   const blocker = createServer().listen(port, '127.0.0.1');
   onTestFinished(() => void blocker.close());
-  const { dev, state } = await startDev(project(), { PORT: String(port) });
-  expect(Number(new URL(state.url).port)).toBeGreaterThan(port);
-  expect(dev.stdout).toContain(`${port} is taken`);
+  return port;
+}
+
+test.each(['PORT', 'WORKER_PORT'])('a %s that is taken is an error that says what to do', async (setting) => {
+  const port = await takenPort();
+  const env = { PORT: String(await freePort()), WORKER_PORT: '0', [setting]: String(port) };
+  const { code, stderr } = await millraceProcess(['dev'], { cwd: project(), env });
+  expect(stderr).toContain(`${setting}: the port ${port} is taken on 127.0.0.1. Stop what listens there, or set`);
+  expect(code).toBe(2);
 });
+
+test('without a PORT the next free one is used, and dev says so', async () => {
+  // On a machine where another program has it already, that one is the reason.
+  const blocker = createServer()
+    .on('error', () => {})
+    .listen(8_080, '127.0.0.1');
+  onTestFinished(() => void blocker.close());
+  const { dev, state } = await startDev(project(), { PORT: '' });
+  const port = Number(new URL(state.url).port);
+  expect(port).toBeGreaterThan(8_080);
+  expect(dev.stdout).toContain(`8080 is taken, so it is ${port}`);
+});
+
+test('the private Redis has the same port after a restart, and another one when that is taken', async () => {
+  const cwd = project();
+  const ports: number[] = [];
+  const restart = async () => {
+    const { dev, state } = await startDev(cwd);
+    ports.push(Number(new URL(state.redisUrl).port));
+    dev.signal('SIGTERM');
+    await dev.exited;
+    return dev;
+  };
+  await restart();
+  await restart();
+  expect(ports[1]).toBe(ports[0]);
+  const blocker = createServer().listen(ports[0], '127.0.0.1');
+  const moved = await restart();
+  blocker.close();
+  expect(moved.stdout).toContain(
+    `another program listens on the port ${ports[0]} of this folder's Redis: it is ${ports[2]} from now on`,
+  );
+  await restart();
+  expect(ports[3]).toBe(ports[2]);
+}, 120_000);
 
 test('a given Redis is used and not ended', async () => {
   const cwd = project();

@@ -3,7 +3,7 @@ import { parseConfig, type Config } from '../../../shared/contract/config.ts';
 import { clientOptions } from '../../client/options.ts';
 import { Millrace } from '../../client/millrace.ts';
 import type { Cli } from '../cli.ts';
-import { findDevState } from '../stack/dev-state.ts';
+import { findDevState } from '../../client/dev-state.ts';
 
 /**
  * The configuration of this command. Without `REDIS_URL`, outside production, a development stack that runs for the

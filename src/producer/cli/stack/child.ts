@@ -1,15 +1,21 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { StackPart } from './supervise.ts';
 import { constants } from 'node:os';
 import type { Cli } from '../cli.ts';
+import {
+  type ChildMessage,
+  childMessage,
+  type parentMessage,
+  standbyArgument,
+} from '../../../shared/contract/child-messages.ts';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What an entry sends over its IPC channel once it serves. */
-const readyMessage = z.object({ type: z.literal('ready') });
+/** What a worker has read: the ids of its agents, and the files they are made of. */
+export type LoadedFiles = Pick<MessageOf<'loaded'>, 'agents' | 'files'>;
 
 const startTimeoutMs = 60_000;
 /** Time that a process may take to end after its grace. */
@@ -26,13 +32,47 @@ interface ChildOptions {
   readonly onLine: (line: string) => void;
 }
 
+interface WorkerOptions extends Omit<ChildOptions, 'role'> {
+  /** Called once it serves. */
+  readonly onLoaded: (loaded: LoadedFiles) => void;
+}
+
 /**
  * Starts a role as a process of its own and resolves when it serves. It ends with this process, however that ends: the
  * entries exit when their IPC channel closes. Rejects with `invalid_config`, and the last lines of the process, when it ends
  * instead of serving.
  */
-export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<StackPart> {
-  const child = spawn(process.execPath, [entryOf(role)], {
+export async function startChild(options: ChildOptions): Promise<StackPart> {
+  const launched = launch(options, []);
+  await launched.says('ready');
+  return launched.part;
+}
+
+/**
+ * The same for a worker, which first reads its agents and stands by until `whenLoaded` resolves: so another one can work
+ * until then. Rejects with `agent_manifest_invalid` and every problem of the agents before it calls `whenLoaded`.
+ */
+export async function startWorkerChild(options: WorkerOptions, whenLoaded: () => Promise<void>): Promise<StackPart> {
+  const launched = launch({ ...options, role: 'worker' }, [standbyArgument]);
+  const loaded = await launched.says('loaded');
+  await whenLoaded();
+  launched.send({ type: 'go' });
+  await launched.says('ready');
+  options.onLoaded(loaded);
+  return launched.part;
+}
+
+type MessageOf<T extends ChildMessage['type']> = Extract<ChildMessage, { type: T }>;
+
+interface Launched {
+  readonly part: StackPart;
+  /** Resolves with the message of this type. Rejects, and ends the process, when that cannot come any more. */
+  readonly says: <T extends ChildMessage['type']>(type: T) => Promise<MessageOf<T>>;
+  readonly send: (order: z.infer<typeof parentMessage>) => void;
+}
+
+function launch({ role, env, graceMs, onLine }: ChildOptions, args: readonly string[]): Launched {
+  const child = spawn(process.execPath, [entryOf(role), ...args], {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     // A Ctrl-C in the terminal must reach this process alone: it ends its children itself, in order.
@@ -48,15 +88,18 @@ export async function startChild({ role, env, graceMs, onLine }: ChildOptions): 
     });
   }
   const ended = endOf(child);
-  await untilReady(child, ended, role, lastLines);
   return {
-    pid: child.pid as number,
-    ended,
-    async stop() {
-      child.kill('SIGTERM');
-      const force = setTimeout(() => child.kill('SIGKILL'), graceMs + killAfterMs);
-      await ended;
-      clearTimeout(force);
+    says: (type) => said(child, type, ended, (why) => `the ${role} ${why}\n${lastLines.join('\n')}`.trimEnd()),
+    send: (order) => void child.send(order, () => {}),
+    part: {
+      pid: child.pid as number,
+      ended,
+      async stop() {
+        child.kill('SIGTERM');
+        const force = setTimeout(() => child.kill('SIGKILL'), graceMs + killAfterMs);
+        await ended;
+        clearTimeout(force);
+      },
     },
   };
 }
@@ -68,25 +111,31 @@ function endOf(child: ChildProcess): Promise<string> {
   return promise;
 }
 
-async function untilReady(
+async function said<T extends ChildMessage['type']>(
   child: ChildProcess,
+  type: T,
   ended: Promise<string>,
-  role: Role,
-  lastLines: readonly string[],
-): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const fail = (why: string) =>
-    reject(new RunError('invalid_config', `the ${role} ${why}\n${lastLines.join('\n')}`.trimEnd()));
+  explained: (why: string) => string,
+): Promise<MessageOf<T>> {
+  const { promise, resolve, reject } = Promise.withResolvers<MessageOf<T>>();
+  const fail = (why: string) => reject(new RunError('invalid_config', explained(why)));
   const timer = setTimeout(() => fail(`did not start within ${startTimeoutMs / 1_000} s`), startTimeoutMs);
-  child.on('message', (message) => void (readyMessage.safeParse(message).success && resolve()));
+  const read = (given: unknown) => {
+    const { data } = childMessage.safeParse(given);
+    if (data?.type === type) resolve(data as MessageOf<T>);
+    if (data?.type === 'problems')
+      reject(new RunError('agent_manifest_invalid', data.problems.join('\n'), { details: data.problems }));
+  };
+  child.on('message', read);
   void ended.then((how) => fail(`ended before it was ready (${how})`));
   try {
-    await promise;
+    return await promise;
   } catch (error) {
     child.kill('SIGKILL');
     throw error;
   } finally {
     clearTimeout(timer);
+    child.off('message', read);
   }
 }
 

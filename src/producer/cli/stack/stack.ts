@@ -1,11 +1,13 @@
+import { randomInt } from 'node:crypto';
 import { startDevRedis } from './dev-redis.ts';
+import { redisHome } from './ensure-redis.ts';
 import type { Cli } from '../cli.ts';
-import { startChild } from './child.ts';
+import { startChild, startWorkerChild, type LoadedFiles } from './child.ts';
 import { Supervised } from './supervise.ts';
-import { createServer } from 'node:net';
-import { RunError } from '../../../shared/base/errors.ts';
+import { choosePort, distinctPorts, type WantedPort } from './ports.ts';
 
-const maxTries = 100;
+/** There is never anything at this path. */
+const noFolder = '/dev/null/agents';
 
 interface StackOptions {
   /** Environment of the processes beside what the stack itself decides. */
@@ -15,14 +17,18 @@ interface StackOptions {
   /** Folder of the private Redis' data. */
   readonly redisDir: string;
   readonly host: string;
-  /** The port of the producer, or the first free one after it; 0 is any. */
-  readonly port: number;
-  /** The same for the first worker; the next worker gets the next. */
-  readonly workerPort: number;
+  /** The port of the producer. */
+  readonly port: WantedPort;
+  /** Of the first worker; the next worker gets the next. */
+  readonly workerPort: WantedPort;
+  /** The port that the private Redis had the last time; 0 is any. */
+  readonly redisPort: number;
   readonly workers: number;
   readonly graceMs: number;
   /** A line that one of the processes wrote. */
   readonly onLine: (name: string, line: string) => void;
+  /** What a worker has read, whenever one serves. */
+  readonly onLoaded: (loaded: LoadedFiles) => void;
   /** What happens to the processes. */
   readonly say: (text: string) => void;
 }
@@ -48,18 +54,27 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   };
   const redisUrl = options.redisUrl ?? (await startRedis(cli, options, keep));
   const env = { ...options.env, REDIS_URL: redisUrl, HOST: host };
-  const child = (name: string, role: 'producer' | 'worker', own: Record<string, string>) => {
-    const about = { role, env: { ...env, ...own }, graceMs, onLine: (line: string) => onLine(name, line) };
-    return Supervised.start(name, () => startChild(about), say);
-  };
-  const port = await nextFreePort(host, options.port);
+  const port = await choosePort(host, options.port);
   const names = Array.from({ length: options.workers }, (_, index) =>
     options.workers === 1 ? 'worker' : `worker ${index + 1}`,
   );
   const ports = await distinctPorts(host, options.workerPort, names.length);
+  const about = (name: string, own: Record<string, string>) => {
+    return { env: { ...env, ...own }, graceMs, onLine: (line: string) => onLine(name, line) };
+  };
+  // The workers announce the agents: no further process has to read them.
+  const ofProducer = {
+    ...about('producer', { PORT: String(port), MILLRACE_AGENTS: noFolder }),
+    role: 'producer' as const,
+  };
+  const ofWorker = (name: string, index: number) => {
+    return { ...about(name, { WORKER_PORT: String(ports[index]) }), onLoaded: options.onLoaded };
+  };
   const [producer, ...workers] = await settleAll([
-    child('producer', 'producer', { PORT: String(port) }),
-    ...names.map((name, index) => child(name, 'worker', { WORKER_PORT: String(ports[index]) })),
+    Supervised.start('producer', () => startChild(ofProducer), say),
+    ...names.map((name, index) =>
+      Supervised.start(name, (whenLoaded) => startWorkerChild(ofWorker(name, index), whenLoaded), say),
+    ),
   ]);
   if (producer) keep(producer);
   starting.defer(async () => void (await Promise.all(workers.map((worker) => worker.stop()))));
@@ -67,24 +82,25 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   return { redisUrl, url: `http://${host}:${port}`, workers, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
-async function startRedis(
-  cli: Cli,
-  { redisDir, say }: StackOptions,
-  keep: (part: Supervised) => Supervised,
-): Promise<string> {
-  // The same port each time, so that connected clients find it again.
-  const port = await nextFreePort('127.0.0.1', 0);
-  const start = () => startDevRedis({ dir: redisDir, env: cli.env, root: cli.root, port });
+async function startRedis(cli: Cli, options: StackOptions, keep: (part: Supervised) => Supervised): Promise<string> {
+  // The same port each time, so that connected clients find it again, after a restart too.
+  const port = await redisPortFrom(options);
+  const { redisDir, say } = options;
+  const start = () => startDevRedis({ dir: redisDir, env: cli.env, root: redisHome(cli), port });
   keep(await Supervised.start('redis', start, say));
   return `redis://127.0.0.1:${port}`;
 }
 
-async function distinctPorts(host: string, first: number, count: number): Promise<number[]> {
-  const ports: number[] = [];
-  for (let wanted = first; ports.length < count; wanted = first === 0 ? 0 : (ports.at(-1) ?? first) + 1) {
-    ports.push(await nextFreePort(host, wanted));
-  }
-  return ports;
+async function redisPortFrom({ redisPort, say }: StackOptions): Promise<number> {
+  const port = await choosePort('127.0.0.1', { port: redisPort || privatePort() });
+  if (redisPort !== 0 && port !== redisPort)
+    say(`another program listens on the port ${redisPort} of this folder's Redis: it is ${port} from now on`);
+  return port;
+}
+
+/** Below the ports that operating systems give to outgoing connections, so that it is free again at the next start. */
+function privatePort(): number {
+  return randomInt(20_000, 32_000);
 }
 
 /** Like `Promise.all`, but when one fails the others are stopped before it throws. */
@@ -95,28 +111,4 @@ async function settleAll(parts: readonly Promise<Supervised>[]): Promise<Supervi
   if (!failed) return started;
   await Promise.all(started.map((part) => part.stop()));
   throw failed.reason;
-}
-
-/** The wanted port, or the next free one; 0 finds any. Throws `invalid_config` when 100 are taken. */
-export async function nextFreePort(host: string, wanted: number): Promise<number> {
-  for (let port = wanted; port < wanted + maxTries && port <= 65_535; port++) {
-    const found = await tryPort(host, port);
-    if (found !== undefined) return found;
-  }
-  throw new RunError('invalid_config', `the ports from ${wanted} on are taken on ${host}`);
-}
-
-async function tryPort(host: string, port: number): Promise<number | undefined> {
-  const server = createServer();
-  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
-  server.once('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE' || error.code === 'EACCES') resolve(undefined);
-    else reject(new RunError('invalid_config', `cannot listen on ${host}: ${error.message}`, { cause: error }));
-  });
-  server.listen({ host, port, exclusive: true }, () => {
-    const address = server.address();
-    const bound = typeof address === 'object' && address !== null ? address.port : port;
-    server.close(() => resolve(bound));
-  });
-  return await promise;
 }

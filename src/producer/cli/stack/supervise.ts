@@ -13,16 +13,28 @@ const maxDelayMs = 15_000;
 /** A part that ran this long was well; the next loss begins with the shortest delay again. */
 const wellAfterMs = 30_000;
 
+/**
+ * Starts a part. One that can be replaced calls `whenLoaded` once it has read everything, and takes over when that has
+ * resolved.
+ */
+type Start = (whenLoaded: () => Promise<void>) => Promise<StackPart>;
+
 /** Keeps one part of the stack alive: starts it again, later each time, when it ends without having been stopped. */
 export class Supervised {
   readonly name: string;
-  readonly #start: () => Promise<StackPart>;
+  readonly #start: Start;
   readonly #report: (text: string) => void;
   readonly #stopping = new AbortController();
   #part: StackPart;
   readonly #watching: Promise<void>;
+  /** While the part is being replaced: resolves with whether it was. */
+  #replacing: Promise<boolean> | undefined;
+  /** While the part is down: ends the pause before its next start. */
+  #pause: AbortController | undefined;
+  /** A start that is under way reads files that have changed since. */
+  #outdated = false;
 
-  private constructor(name: string, start: () => Promise<StackPart>, report: (text: string) => void, part: StackPart) {
+  private constructor(name: string, start: Start, report: (text: string) => void, part: StackPart) {
     this.name = name;
     this.#start = start;
     this.#report = report;
@@ -31,12 +43,8 @@ export class Supervised {
   }
 
   /** Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. */
-  static async start(
-    name: string,
-    start: () => Promise<StackPart>,
-    report: (text: string) => void,
-  ): Promise<Supervised> {
-    return new Supervised(name, start, report, await start());
+  static async start(name: string, start: Start, report: (text: string) => void): Promise<Supervised> {
+    return new Supervised(name, start, report, await start(async () => {}));
   }
 
   /** Of the process that is, or was last, alive. */
@@ -44,10 +52,40 @@ export class Supervised {
     return this.#part.pid;
   }
 
+  /**
+   * Starts the part again with what its files say now. The present one works until the next one has read them, and goes on
+   * when that throws what is wrong with them. A part that is down is started at once, and this does not wait for it.
+   */
+  async replace(): Promise<void> {
+    if (this.#pause) {
+      this.#outdated = true;
+      this.#pause.abort();
+      return;
+    }
+    const { stop } = this.#part;
+    const next = this.#start(stop);
+    this.#replacing = next.then(
+      async (part) => {
+        this.#part = part;
+        // Stopped while it was starting: the stop has ended only its predecessor.
+        if (this.#stopping.signal.aborted) await part.stop();
+        return true;
+      },
+      () => false,
+    );
+    try {
+      await next;
+    } finally {
+      await this.#replacing;
+      this.#replacing = undefined;
+    }
+  }
+
   /** Ends the part and does not bring it back. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#part.stop();
+    await this.#replacing;
     await this.#watching;
   }
 
@@ -57,6 +95,7 @@ export class Supervised {
     for (;;) {
       const how = await this.#part.ended;
       if (this.#stopping.signal.aborted) return;
+      if (await this.#replacing) continue;
       if (performance.now() - startedAt > wellAfterMs) delayMs = firstDelayMs;
       this.#report(`${this.name} (pid ${this.#part.pid}) ended: ${how}; starting another in ${delayMs / 1_000} s`);
       startedAt = await this.#restart(delayMs);
@@ -67,16 +106,31 @@ export class Supervised {
   async #restart(delayMs: number): Promise<number> {
     for (let waitMs = delayMs; ; waitMs = Math.min(waitMs * 2, maxDelayMs)) {
       try {
-        await systemClock.sleep(waitMs, this.#stopping.signal);
-        this.#part = await this.#start();
+        await this.#paused(waitMs);
+        this.#outdated = false;
+        this.#part = await this.#start(async () => {});
         // Stopped while it was starting: the stop has ended only its predecessor.
         if (this.#stopping.signal.aborted) await this.#part.stop();
         else this.#report(`${this.name} is back (pid ${this.#part.pid})`);
+        this.#pause = undefined;
+        if (this.#outdated) void this.replace().catch((error: unknown) => this.#report(messageOf(error)));
         return performance.now();
       } catch (error) {
         if (this.#stopping.signal.aborted) return performance.now();
-        this.#report(`${this.name} does not start: ${error instanceof Error ? error.message : String(error)}`);
+        this.#report(`${this.name} does not start: ${messageOf(error)}`);
       }
     }
   }
+
+  /** Throws when the part is stopped meanwhile. */
+  async #paused(waitMs: number): Promise<void> {
+    const pause = new AbortController();
+    this.#pause = pause;
+    const { signal } = this.#stopping;
+    await systemClock.sleep(waitMs, AbortSignal.any([signal, pause.signal])).catch(() => signal.throwIfAborted());
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

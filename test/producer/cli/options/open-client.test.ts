@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { configOf } from '../../../../src/producer/cli/options/open-client.ts';
 import type { Cli } from '../../../../src/producer/cli/cli.ts';
-import { removeDevState, writeDevState } from '../../../../src/producer/cli/stack/dev-state.ts';
+import { removeDevState, writeDevState } from '../../../../src/producer/cli/stack/dev-notes.ts';
 import { clientWorld, request } from './client.ts';
 import { millrace } from '../support/cli-process.ts';
 

@@ -1,10 +1,17 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 
-export const devState = z.object({ redisUrl: z.string(), prefix: z.string(), url: z.string(), pid: z.int().min(1) });
+export const devState = z.object({
+  redisUrl: z.string(),
+  prefix: z.string(),
+  url: z.string(),
+  pid: z.int().min(1),
+  /** The folder of its agents. */
+  agents: z.string().optional(),
+});
 
-/** Where a running `millrace dev` can be reached, as other commands find it in `.millrace/dev.json`. */
+/** Where a running `millrace dev` can be reached, as other programs find it in `.millrace/dev.json`. */
 export type DevState = z.infer<typeof devState>;
 
 /** The folder of the development stack's data. */
@@ -21,16 +28,8 @@ export function findDevState(cwd: string): DevState | undefined {
   }
 }
 
-export function writeDevState(cwd: string, state: DevState): void {
-  mkdirSync(devFolder(cwd), { recursive: true });
-  writeFileSync(stateFile(cwd), `${JSON.stringify(state, null, 2)}\n`);
-}
-
-export function removeDevState(cwd: string): void {
-  rmSync(stateFile(cwd), { force: true });
-}
-
-function stateFile(cwd: string): string {
+/** The note about the stack of a folder. */
+export function stateFile(cwd: string): string {
   return join(devFolder(cwd), 'dev.json');
 }
 

@@ -1,0 +1,17 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { withEnvFile } from '../src/producer/cli/options/env-file.ts';
+import { docsPage } from './support/docs-page.ts';
+import { codeBlocks } from './support/markdown.ts';
+
+const page = docsPage('development.md');
+
+test('the .env of the page is one', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [block = ''] = codeBlocks(page, 'sh');
+  writeFileSync(join(folder, '.env'), block);
+  expect(withEnvFile({}, folder)).toEqual({ OPENAI_API_KEY: 'sk-example', PORT: '8081' });
+});
