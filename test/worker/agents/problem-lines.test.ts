@@ -17,9 +17,9 @@ toolOptions:
 `;
 
 test.each([
-  ['agent: Unrecognized key: "modle"', 3],
+  ['modle: is not a known field; did you mean model?', 3],
   ['limits.maxSteps: Too small: expected number to be >=1', 10],
-  ['limits: Unrecognized key: "maxSeconds"', 11],
+  ['limits.maxSeconds: is not a known field', 11],
   ['tools.1: is not a name', 8],
   ['there is no tool lookup_ordr; known are lookup_order', 8],
   ['toolOptions.mcp:docs/read: the agent is granted no MCP server docs', 13],
