@@ -24,6 +24,7 @@ import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
 import { withEnvFile } from './options/env-file.ts';
+import { agentFilesFor } from './show/agent-files.ts';
 import { callOf } from './show/call-of.ts';
 import { red } from './show/paint.ts';
 import { addTail } from './tail.ts';
@@ -111,6 +112,8 @@ function failed(cli: Cli, thrown: unknown): ExitCode {
   if (cli.interrupted.aborted) return exitCodes.interrupted;
   const error = asRunError(thrown);
   cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${error.message}\n`);
+  const files = agentFilesFor(error, cli);
+  if (files !== undefined) cli.stderr.write(`${files}\n`);
   if (error.code === 'queue_unavailable') cli.stderr.write(`\`${callOf(cli)} doctor\` says more.\n`);
   return exitCodeFor(error);
 }

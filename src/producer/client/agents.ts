@@ -1,5 +1,6 @@
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
+import { didYouMean } from '../../shared/base/nearest.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
@@ -20,7 +21,7 @@ export class AgentDirectory {
   }
 
   /**
-   * Throws `validation` for an unannounced agent, named at `path` of the request. While none is announced,
+   * Throws `validation` for an unannounced agent, named at `path` of the request, with those that are. While none is announced,
    * every name is accepted.
    */
   async check(id: string, redis: RedisConnection, path = 'agent'): Promise<void> {
@@ -28,8 +29,9 @@ export class AgentDirectory {
     if (!(isFresh && this.#known.has(id))) await this.#read(redis);
     if (this.#known.size === 0 || this.#known.has(id)) return;
     const known = [...this.#known].sort();
-    const message = `there is no agent ${id}; known are ${known.slice(0, maxNamed).join(', ')}`;
-    throw new RunError('validation', message, { details: [{ path, message: 'is not a known agent' }] });
+    const named = known.slice(0, maxNamed);
+    const message = `there is no agent ${id}${didYouMean(id, known)}; known are ${named.join(', ')}`;
+    throw new RunError('validation', message, { details: [{ path, message: 'is not a known agent', known: named }] });
   }
 
   /** All of them, by id. Entries that a newer worker wrote in another form are left out. */
