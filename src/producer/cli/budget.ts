@@ -9,6 +9,7 @@ import {
   type OnExceed,
   formatUsd,
 } from '../../shared/contract/money.ts';
+import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
 import { onExceedOption, positiveNumber } from './options/arguments.ts';
 import { count } from './show/paint.ts';
@@ -51,7 +52,7 @@ function account(budget: Command, name: string, description: string): Command {
 
 async function get(cli: Cli, scope: BudgetScope, id: string, options: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  return show(cli, await mill.budgets.get(scope, id), options);
+  return show(cli, await mill.budgets.get(scope, await accountId(mill, scope, id)), options);
 }
 
 async function set(
@@ -81,8 +82,14 @@ async function topUp(
 ): Promise<ExitCode> {
   const { key } = options;
   await using mill = openClient(cli);
-  const view = await mill.budgets.topUp(scope, id, { usd }, key === undefined ? {} : { idempotencyKey: key });
+  const account = await accountId(mill, scope, id);
+  const view = await mill.budgets.topUp(scope, account, { usd }, key === undefined ? {} : { idempotencyKey: key });
   return show(cli, view, options);
+}
+
+/** A run may be named by the beginning of its id. */
+async function accountId(mill: Millrace, scope: BudgetScope, id: string): Promise<string> {
+  return scope === 'run' ? await mill.findRunId(id) : id;
 }
 
 function show(cli: Cli, view: BudgetView, { json }: Options): ExitCode {

@@ -19,7 +19,8 @@ export const addCancel = command('cancel <run>', {
   help: examples('millrace cancel 01K9Z5N3T8R6V2X4B7C1D0E9FG --drain'),
   work: async (cli, runId, { drain, pending, reason, json }) => {
     await using mill = openClient(cli);
-    const view = await mill.cancel(runId, defined({ drain: drain === true, onPendingApprovals: pending, reason }));
+    const found = await mill.findRunId(runId);
+    const view = await mill.cancel(found, defined({ drain: drain === true, onPendingApprovals: pending, reason }));
     if (json) return printJson(cli, view);
     cli.stdout.write(`${outcomeLine(view)}\n`);
     return exitCodes.ok;

@@ -69,21 +69,25 @@ interface Page<T> {
   readonly cursor?: string | undefined;
 }
 
-/** Reads pages until there are `limit` items, or no more. A page may be empty and still not the last. */
+/**
+ * Reads pages from `start` until there are `limit` items, or no more. A page may be empty and still not the last. The cursor is
+ * where the next items are, if there may be any.
+ */
 export async function collect<T>(
   { interrupted }: Cli,
   limit: number,
   page: (range: { limit: number; cursor?: string }) => Promise<Page<T>>,
-): Promise<{ found: T[]; more: boolean }> {
+  start?: string,
+): Promise<{ found: T[]; cursor: string | undefined }> {
   const found: T[] = [];
-  let cursor: string | undefined;
+  let cursor = start;
   do {
     interrupted.throwIfAborted();
     const next = await page(defined({ limit: Math.min(limit - found.length, maxPage), cursor }));
     found.push(...next.items);
     cursor = next.cursor;
   } while (cursor !== undefined && found.length < limit);
-  return { found, more: cursor !== undefined };
+  return { found, cursor };
 }
 
 /** The text after a command's options. */

@@ -3,19 +3,25 @@ import { defined } from '../../shared/base/collections.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
-import { asJson, command, text, value } from './options/command.ts';
+import { asJson, command, value } from './options/command.ts';
+import { day, dayForms } from './options/when.ts';
 import { openClient } from './options/open-client.ts';
 import { count, dim, table } from './show/paint.ts';
 
 export const addCosts = command('costs', {
   description: 'Show what model calls cost, by day (UTC), agent and model.',
   options: [
-    text('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)'),
-    text('--to <day>', 'last day, included (default: today)'),
+    value('--from <day>', 'first day (default: six days before the last)', (text) => day(text)),
+    value('--to <day>', 'last day, included (default: today)', (text) => day(text)),
     value('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups),
     asJson,
   ],
-  help: examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'),
+  help:
+    examples(
+      'millrace costs --by model',
+      'millrace costs --from yesterday',
+      'millrace costs --from 2026-11-01 --by day --json',
+    ) + `\n\nA day is ${dayForms}. Days are UTC.`,
   work: async (cli, { from, to, by, json }) => {
     await using mill = openClient(cli);
     const report = await mill.costs(defined({ from, to, by }));

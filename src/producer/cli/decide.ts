@@ -51,10 +51,11 @@ export const addDeny = command('deny <run> [calls...]', {
   work: deny,
 });
 
-async function approve(cli: Cli, runId: string, calls: readonly string[], flags: ApproveFlags): Promise<ExitCode> {
+async function approve(cli: Cli, beginning: string, calls: readonly string[], flags: ApproveFlags): Promise<ExitCode> {
   refuseContradictions(calls, flags);
   const updatedArgs = flags.args === undefined ? undefined : readArgs(cli, flags.args);
   await using mill = openClient(cli);
+  const runId = await mill.findRunId(beginning);
   const before = await mill.get(runId);
   const asked: ApproveCalls = defined({ ...chosen(calls, flags), updatedArgs });
   const decision =
@@ -68,8 +69,9 @@ async function approve(cli: Cli, runId: string, calls: readonly string[], flags:
   );
 }
 
-async function deny(cli: Cli, runId: string, calls: readonly string[], flags: DecideFlags): Promise<ExitCode> {
+async function deny(cli: Cli, beginning: string, calls: readonly string[], flags: DecideFlags): Promise<ExitCode> {
   await using mill = openClient(cli);
+  const runId = await mill.findRunId(beginning);
   const before = await mill.get(runId);
   const decision = denial(before, chosen(calls, flags));
   return printDecision(

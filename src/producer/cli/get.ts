@@ -17,7 +17,7 @@ export const addGet = command('get <run>', {
   ),
   work: async (cli, runId, { json }) => {
     await using mill = openClient(cli);
-    const view = await mill.get(runId);
+    const view = await mill.get(await mill.findRunId(runId));
     const threadId = view.status === 'queued' ? view.thread : undefined;
     const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);
     if (json) return printJson(cli, view);

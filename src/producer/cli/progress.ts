@@ -12,7 +12,7 @@ export const addProgress = command('progress <run>', {
   description: 'Show the notes that agents left in a run, also after its end.',
   options: [
     text('--role <role>', 'only notes of this role'),
-    value('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000)),
+    value('--after <n>', 'only notes with a higher number', wholeNumber(0, 1_000_000)),
     valueOr('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage),
     asJson,
   ],
@@ -20,9 +20,12 @@ export const addProgress = command('progress <run>', {
     'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
     'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
   ),
-  work: async (cli, run, { role, since, limit, json }) => {
+  work: async (cli, run, { role, after, limit, json }) => {
     await using mill = openClient(cli);
-    const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
+    const notes = await mill.progress(
+      await mill.findRunId(run),
+      defined({ maxArtifacts: limit, role, sinceSeq: after }),
+    );
     if (json) printJson(cli, notes);
     else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
     if (notes.length === 0) cli.stderr.write('There are no such notes.\n');

@@ -72,8 +72,10 @@ async function redriveEach(
 ): Promise<{ redriven: string[]; refused: Refusal[] }> {
   const redriven: string[] = [];
   const refused: Refusal[] = [];
-  for (const runId of runIds) {
+  for (const beginning of runIds) {
+    let runId = beginning;
     try {
+      runId = await mill.findRunId(beginning);
       redriven.push(...(await mill.redrive({ runId, ...deadline })).redriven);
     } catch (error) {
       if (!(error instanceof RunError) || error.code === 'queue_unavailable') throw error;

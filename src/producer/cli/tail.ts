@@ -22,7 +22,7 @@ export const addTail = command('tail [run]', {
       throw new RunError('validation', '--dialect needs a run: it projects the events of one run, from its beginning');
     await using mill = openClient(cli);
     const json = options.json === true;
-    if (runId !== undefined) return await watchRun(cli, mill, runId, { json, after, dialect });
+    if (runId !== undefined) return await watchRun(cli, mill, await mill.findRunId(runId), { json, after, dialect });
     await tailAll(cli, mill, json);
     return exitCodes.interrupted;
   },

@@ -47,7 +47,7 @@ const list = command('list', {
   isDefault: true,
   work: async (cli, { agent, limit, json }) => {
     await using mill = openClient(cli);
-    const { found, more } = await collect(cli, limit, async (range) => {
+    const { found, cursor: next } = await collect(cli, limit, async (range) => {
       const { threads: items, cursor } = await mill.threads.list(defined({ ...range, agent }));
       return { items, cursor };
     });
@@ -55,7 +55,7 @@ const list = command('list', {
     const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
     cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
     if (found.length === 0) cli.stderr.write('There are no such threads.\n');
-    else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
+    else if (next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
     return exitCodes.ok;
   },
 });

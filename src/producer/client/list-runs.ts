@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
 import { pairsOf } from '../../shared/base/collections.ts';
+import { storedJson } from '../../shared/base/json.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
@@ -14,10 +15,17 @@ const maxScanned = 2_000;
 const settledMs = 60_000;
 export const runListCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
 
+/** A time with its zone. */
+export const runTime = z.iso.datetime({ offset: true, error: 'must be a time like 2026-11-21T09:00:00Z' });
+
 const listQuery = z.strictObject({
   status: runStatus.optional(),
   agent: publicId.optional(),
   thread: publicId.optional(),
+  batch: publicId.optional(),
+  /** Only runs created at this time or later, and before this time. ISO 8601 with a zone. */
+  after: runTime.optional(),
+  before: runTime.optional(),
   /** Only children of this run. */
   parent: runIdSchema.optional(),
   /** From the previous page; absent for the first. */
@@ -27,7 +35,7 @@ const listQuery = z.strictObject({
 });
 export type ListQuery = Readonly<z.input<typeof listQuery>>;
 type Query = z.output<typeof listQuery>;
-const filters = ['status', 'agent', 'thread', 'parent'] as const;
+const filters = ['status', 'agent', 'thread', 'batch', 'parent'] as const;
 
 /** A run in an index of a tenant: a sorted set by the time of its creation, or of the question to people. */
 export interface IndexEntry {
@@ -43,9 +51,11 @@ export async function listRuns(
   const query = parseAs(listQuery, input, 'the query is not valid');
   return await reach(client, async (at) => {
     const runs: RunView[] = [];
-    let last = query.cursor === undefined ? undefined : entryOf(query.cursor);
+    let last = startOf(query);
+    const afterMs = query.after === undefined ? -Infinity : Date.parse(query.after);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, at.core.keys.index(at.tenant), batchSize, at.redis);
+      const found = await entriesAfter(last, at.core.keys.index(at.tenant), batchSize, at.redis);
+      const entries = found.filter(({ atMs }) => atMs >= afterMs);
       const views = await readViews(entries, query, query.limit - runs.length, at);
       for (const entry of entries) {
         last = entry;
@@ -59,6 +69,12 @@ export async function listRuns(
     }
     return last === undefined ? { runs } : { runs, cursor: cursorOf(last) };
   });
+}
+
+/** The entry after which a page begins. No run has the id of the one that stands for `before`: it is newer than all of its time. */
+function startOf({ cursor, before }: Query): IndexEntry | undefined {
+  if (cursor !== undefined) return entryOf(cursor);
+  return before === undefined ? undefined : { runId: '', atMs: Date.parse(before) };
 }
 
 /** Up to `count` entries of an index that follow one, which may be gone by now; the newest first. */
@@ -84,8 +100,12 @@ async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisC
 
 /** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
 async function readViews(entries: readonly IndexEntry[], query: Query, room: number, { core, redis, tenant }: Reached) {
+  // The request is larger than all other facts: it is read only where it is asked about.
+  const batchField = query.batch === undefined ? [] : ['listedRequest'];
   const facts = await Promise.all(
-    entries.map(({ runId }) => redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
+    entries.map(({ runId }) =>
+      redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId', ...batchField),
+    ),
   );
   const settledBefore = Date.now() - settledMs;
   const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.atMs < settledBefore);
@@ -98,9 +118,10 @@ async function readViews(entries: readonly IndexEntry[], query: Query, room: num
   return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
 }
 
-function fits([status, agent, thread, parent]: readonly (string | null)[], query: Query): boolean {
+function fits([status, agent, thread, parent, request]: readonly (string | null)[], query: Query): boolean {
   if (!status) return false;
-  const facts = { status, agent, thread, parent };
+  const { batch } = (request ? storedJson(request) : {}) as { readonly batch?: string };
+  const facts = { status, agent, thread, parent, batch };
   return filters.every((filter) => query[filter] === undefined || query[filter] === facts[filter]);
 }
 

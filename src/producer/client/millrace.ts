@@ -22,6 +22,7 @@ import { diagnose, fleetProviders, queueDepths, type Diagnosis } from './diagnos
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
+import { findRunId } from './find-run.ts';
 import { listRuns, type ListQuery } from './list-runs.ts';
 import { readMedia, type MediaFile, readProgress, type ProgressEntry } from './artifacts.ts';
 import type {
@@ -173,6 +174,14 @@ export class Millrace implements AsyncDisposable {
   async get(runId: string): Promise<RunView> {
     const id = checkRunId(runId);
     return await reach(this.#client, (at) => loadView(id, at));
+  }
+
+  /**
+   * The id of the run whose id begins so, for people who type it: at least four characters, in any case. Every other method
+   * takes whole ids. Throws `run_not_found`, `invalid_id`, or `validation` when several runs fit; its details list them.
+   */
+  async findRunId(beginning: string): Promise<string> {
+    return await findRunId(beginning, this.#client);
   }
 
   /**

@@ -22,8 +22,10 @@ test('costs are a table with totals, or a JSON document', async () => {
   expect(shown.stderr).toContain('without a known price, which count as 0: 1.');
   const json = await millrace(['costs', '--by', 'day', '--json'], { env });
   expect(JSON.parse(json.stdout).totals.costMicrocents).toBe(3_000_000);
+  const recent = await millrace(['costs', '--from', 'yesterday', '--to', 'today', '--json'], { env });
+  expect(JSON.parse(recent.stdout)).toMatchObject({ from: dayFromToday(-1), to: dayFromToday(0) });
   const wrong = await millrace(['costs', '--from', 'monday'], { env });
-  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('from must be a day like 2026-11-21')]);
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('Not a day: YYYY-MM-DD, today, yesterday')]);
 });
 
 test('a budget is set, topped up and shown', async () => {

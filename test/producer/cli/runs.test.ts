@@ -53,7 +53,55 @@ test('runs lists newest first, filters by status and agent, and keeps to the lim
   expect(await listed('--limit', '2')).toEqual([third.runId, second.runId]);
   const { stdout, stderr } = await millrace(['runs', '--limit', '2'], { env });
   expect(stdout.split('\n')[0]).toMatch(/^RUN +STATUS +AGENT/);
-  expect(stderr).toContain('--limit 4');
+  expect(stderr).toContain('More: millrace runs --limit 2 --cursor ');
+});
+
+test('runs prints the command of the next page, which has the same filters', async () => {
+  const { mill, env } = await runWorld();
+  for (let i = 0; i < 3; i++) await mill.enqueue({ ...request, batch: 'b' });
+  const all = (await mill.list({ batch: 'b' })).runs.map(({ runId }) => runId);
+  const found: string[] = [];
+  let next: string | undefined = 'millrace runs --batch b --since 1h --limit 2 --json';
+  for (let page = 0; next !== undefined; page++) {
+    expect(page).toBeLessThan(3);
+    const { code, stdout, stderr } = await millrace(next.split(' ').slice(1), { env });
+    expect(code).toBe(0);
+    found.push(...(JSON.parse(stdout) as { runId: string }[]).map(({ runId }) => runId));
+    next = /More: (.*)\n/.exec(stderr)?.[1];
+    if (next !== undefined)
+      expect(next).toMatch(/^millrace runs --limit 2 --batch b --since \S+Z --json --cursor \S+$/);
+  }
+  expect(found).toEqual(all);
+});
+
+test('runs can be narrowed to a time', async () => {
+  const { run, env } = await runWorld();
+  const listed = async (...args: string[]) => {
+    const { stdout } = await millrace(['runs', '--json', ...args], { env });
+    return (JSON.parse(stdout) as { runId: string }[]).map(({ runId }) => runId);
+  };
+  expect(await listed('--since', '1h')).toEqual([run.runId]);
+  expect(await listed('--until', '1h')).toEqual([]);
+  const wrong = await millrace(['runs', '--since', 'soon'], { env });
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('Not a time: 90s, 30m')]);
+});
+
+test.each([
+  ['get', ['--json']],
+  ['cancel', ['--json']],
+  ['tail', ['--json']],
+  ['progress', ['--json']],
+  ['approve', []],
+  ['deny', []],
+  ['redrive', []],
+])('%s takes the beginning of a run id', async (name, flags) => {
+  const { run, writer, env } = await runWorld();
+  if (name === 'tail') await writer.end();
+  const { stdout, stderr } = await millrace([name, run.runId.slice(0, 12).toLowerCase(), ...flags], { env });
+  // What the command says about the run itself, by its whole id, or by what is wrong with it.
+  expect(stdout + stderr).toMatch(name === 'progress' ? /There are no such notes/ : new RegExp(run.runId));
+  const unknown = await millrace([name, 'ZZZZ', ...flags], { env });
+  expect(unknown.stderr).toContain('run_not_found');
 });
 
 test('no runs is an empty list, not an error', async () => {

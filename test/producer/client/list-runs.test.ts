@@ -108,6 +108,27 @@ test('a list can be narrowed to a status, an agent and a thread', async () => {
   expect((await pages(mill, { agent: 'even', limit: 2 })).flat()).toEqual(newestFirst.filter((_, i) => i % 2 === 1));
 });
 
+test('a list can be narrowed to a batch', async () => {
+  const { mill } = await clientWorld();
+  const inBatch = await mill.enqueue({ ...request, batch: 'nightly' });
+  await mill.enqueue({ ...request, batch: 'other' });
+  await mill.enqueue(request);
+  expect((await mill.list({ batch: 'nightly' })).runs.map(({ runId }) => runId)).toEqual([inBatch.runId]);
+});
+
+test('a list can be narrowed to a time, whose beginning counts and whose end does not, over pages', async () => {
+  const { mill, redis, keys, runIds } = await withRuns(10);
+  const start = Date.parse('2026-11-20T09:00:00Z');
+  for (const [index, runId] of runIds.entries()) await redis.zadd(keys.index('default'), start + index * 1_000, runId);
+  const at = (index: number) => new Date(start + index * 1_000).toISOString();
+  const within = async (query: ListQuery) => (await pages(mill, { limit: 2, ...query })).flat();
+  expect(await within({ after: at(3), before: at(7) })).toEqual(runIds.slice(3, 7).toReversed());
+  expect(await within({ after: at(8) })).toEqual(runIds.slice(8).toReversed());
+  expect(await within({ before: '2026-11-20T11:00:02+02:00' })).toEqual(runIds.slice(0, 2).toReversed());
+  expect(await within({ after: at(11) })).toEqual([]);
+  expect(await codeOf(mill.list({ after: 'yesterday' }))).toBe('validation');
+});
+
 test('one call looks at a bounded number of runs and says where to go on', async () => {
   const { mill, redis, keys } = await clientWorld();
   await mill.enqueue({ ...request, agent: 'rare' });

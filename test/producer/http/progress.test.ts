@@ -80,7 +80,7 @@ test('the command shows notes for people, as JSON, and from a folder', async () 
   const env = { ...settings(world.prefix), ARTIFACT_STORE: `file:${root}` };
   const shown = await millrace(['progress', gone], { env });
   expect(shown.stdout).toMatch(/^agent 1 {2}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d {2}first\none\[2J\n\nagent 2 .*\ntwo\n\n$/);
-  const json = await millrace(['progress', gone, '--since', '1', '--json'], { env });
+  const json = await millrace(['progress', gone, '--after', '1', '--json'], { env });
   expect(JSON.parse(json.stdout)).toMatchObject([{ seq: 2, text: 'two' }]);
   const elsewhere = await millrace(['progress', gone], { env: settings(world.prefix) });
   expect(elsewhere.stdout).toContain('(its text is not readable here: see ARTIFACT_STORE)');

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import { maxNotesRead } from '../../../shared/contract/artifacts.ts';
 import { progressEntry } from '../../client/artifacts.ts';
+import { runTime } from '../../client/list-runs.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
 const getRunRoute = route('read', {
@@ -24,6 +25,9 @@ const listRunsRoute = route('read', {
     status: runStatus.optional(),
     agent: publicId.optional(),
     thread: publicId.optional(),
+    batch: publicId.optional(),
+    after: runTime.optional().describe('Only runs created at this time or later.'),
+    before: runTime.optional().describe('Only runs created before this time.'),
     parent: runId.optional().describe('Only children of this run.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
