@@ -10,11 +10,16 @@ function wholeHouse(): House {
   const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
+    optionalDependencies: Record<string, string>;
     peerDependencies: Record<string, string>;
   };
   return {
     files: new Map(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')])),
-    dependencies: new Set([...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]),
+    dependencies: new Set(
+      [manifest.dependencies, manifest.optionalDependencies, manifest.peerDependencies].flatMap((each) =>
+        Object.keys(each),
+      ),
+    ),
     loaders,
   };
 }

@@ -12,7 +12,7 @@ const neededMajor = 24;
 export function ensureDependencies(root, env, say) {
   if (!isInstalled(root)) {
     say('installing the npm dependencies (npm ci)');
-    runNpm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], root, env);
+    runNpm(['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error'], root, env);
     writeFileSync(stampFile(root), lockDigest(root));
   }
   if (pinnedNodeWorks(root)) return;
@@ -34,11 +34,13 @@ function isInstalled(root) {
   return true;
 }
 
-/** npm keeps a list of what it installed; what the lock has beyond it must be optional, for another platform. */
+/** npm keeps a list of what it installed; what the lock has beyond it must be optional, and not of ours: for another platform. */
 function matchesLock(root) {
   const installed = join(root, 'node_modules/.package-lock.json');
   if (!existsSync(installed)) return false;
   const [wanted, present] = [join(root, 'package-lock.json'), installed].map((file) => packagesOf(file));
+  const own = Object.keys(wanted['']?.optionalDependencies ?? {}).map((name) => `node_modules/${name}`);
+  if (own.some((path) => !present[path])) return false;
   return Object.entries(wanted).every(([path, entry]) => {
     if (path === '') return true;
     return present[path] ? present[path].version === entry.version : Boolean(entry.optional ?? entry.devOptional);

@@ -1,19 +1,25 @@
-import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { publint } from 'publint';
-import { describe, expect, test } from 'vitest';
-import { cloneOfThis, installed, pack, root, run } from './packed.ts';
+import { afterAll, describe, expect, test } from 'vitest';
+import { cloneInto, installInto, pack, root, run } from './packed.ts';
 
-const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+const { devDependencies, optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   devDependencies: Record<string, string>;
+  optionalDependencies: Record<string, string>;
 };
 const compiler = ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`);
 
-const tarball = pack(cloneOfThis());
-const folder = installed(tarball, compiler);
+const scratch = mkdtempSync(join(tmpdir(), 'millrace-package-'));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+cloneInto(join(scratch, 'clone'));
+const tarball = pack(join(scratch, 'clone'), scratch);
+const folder = join(scratch, 'consumer');
+installInto(folder, tarball, compiler);
 
-/** What a producer must not load: servers, model clients, MCP, the sandbox and their like. */
-const heavy = ['fastify', 'openai', '@modelcontextprotocol', 'quickjs', '@jitl', 'undici', 'ajv', 'prom-client'];
+/** What importing `millrace` must not load, beside what an installation may leave out. */
+const loadedLater = ['ajv', 'bullmq', 're2js'];
 
 const consumer = `
 import { Millrace, isTerminal, type RunEvent } from 'millrace';
@@ -49,7 +55,7 @@ cpSync(join(folder, 'node_modules/millrace/examples'), join(folder, 'examples'),
 test('a package that was packed in a clone without a build is whole', () => {
   const files = readdirSync(join(folder, 'node_modules/millrace'));
   expect(files.sort()).toEqual(
-    ['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json'].sort(),
+    ['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json', 'scripts'].sort(),
   );
 });
 
@@ -79,24 +85,7 @@ test.each([
   { module: 'nodenext', moduleResolution: 'nodenext' },
   { module: 'esnext', moduleResolution: 'bundler' },
 ])('a strict program, and every example, is type-checked without a complaint: $moduleResolution', (resolution) => {
-  const compilerOptions = {
-    ...resolution,
-    target: 'es2024',
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    noPropertyAccessFromIndexSignature: true,
-    verbatimModuleSyntax: true,
-    skipLibCheck: false,
-    noEmit: true,
-    allowImportingTsExtensions: true,
-    types: ['node'],
-  };
-  const config = { compilerOptions, include: ['consumer.ts', 'examples'] };
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
-  const { stdout, code } = run(folder, 'npx', ['--no-install', 'tsc', '-p', '.']);
-  expect(stdout).toBe('');
-  expect(code).toBe(0);
+  expect(typeCheck(folder, resolution, ['consumer.ts', 'examples'])).toBe('');
 });
 
 describe('installed into an empty folder', () => {
@@ -127,12 +116,69 @@ describe('installed into an empty folder', () => {
     expect(code).toBe(0);
   });
 
-  test('a producer loads no server, model client, MCP client or sandbox', () => {
+  test('importing millrace loads nothing that only servers, workers or the first enqueued run need', () => {
     const loaded = loadedBy(folder, 'millrace');
-    expect(loaded).toContain('zod');
-    expect(heavy.filter((name) => [...loaded].some((each) => each.includes(name)))).toEqual([]);
+    expect(loaded).toContain('ioredis');
+    expect([...Object.keys(optionalDependencies), ...loadedLater].filter((name) => loaded.has(name))).toEqual([]);
   });
 });
+
+describe('installed without optional packages', () => {
+  const light = join(scratch, 'light');
+  installInto(light, tarball, [...compiler, '--omit=optional']);
+
+  test('what only servers and workers need is not there', () => {
+    const packages = Object.keys(optionalDependencies);
+    expect(packages).toEqual(expect.arrayContaining(['fastify', 'openai', '@modelcontextprotocol/client']));
+    expect(packages.filter((name) => existsSync(join(light, 'node_modules', name)))).toEqual([]);
+  });
+
+  test('a strict producer is type-checked without a complaint, and reaches for Redis', () => {
+    const producer = `
+import { Millrace, type RunView } from 'millrace';
+await using mill = new Millrace({ redis: 'redis://127.0.0.1:1' });
+const failed: RunView | string = await mill.enqueue({ agent: 'support', input: 'Where is order 7?' }).then(
+  (run) => run.runId,
+  (error: unknown) => (error as { code: string }).code,
+);
+console.log(failed);
+`;
+    writeFileSync(join(light, 'producer.ts'), producer);
+    expect(typeCheck(light, { module: 'nodenext' }, ['producer.ts'])).toBe('');
+    const { stdout, stderr } = run(light, 'node', ['producer.ts']);
+    expect(stderr).toBe('');
+    expect(stdout).toBe('queue_unavailable\n');
+  });
+
+  test('commands that ask a producer side work, and those that start processes say what to install', () => {
+    expect(run(light, 'npx', ['--no-install', 'millrace', 'runs', '--help']).code).toBe(0);
+    for (const role of ['producer', 'worker', 'dev']) {
+      const { code, stderr } = run(light, 'npx', ['--no-install', 'millrace', role]);
+      expect(stderr).toMatch(/need packages that are not installed here: .*openai.*npm install --include=optional/s);
+      expect(code).toBe(2);
+    }
+  });
+});
+
+/** What the compiler says of some files of a folder. The compiler itself is an optional package of TypeScript. */
+function typeCheck(cwd: string, resolution: object, include: readonly string[]): string {
+  const compilerOptions = {
+    ...resolution,
+    target: 'es2024',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    noPropertyAccessFromIndexSignature: true,
+    verbatimModuleSyntax: true,
+    skipLibCheck: false,
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    types: ['node'],
+  };
+  writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, include }));
+  const { stdout, stderr } = run(cwd, join(folder, 'node_modules/.bin/tsc'), ['-p', '.']);
+  return `${stdout}${stderr}`;
+}
 
 /** Names of the packages whose files are loaded by an import. */
 function loadedBy(cwd: string, specifier: string): ReadonlySet<string> {

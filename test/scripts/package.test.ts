@@ -13,6 +13,7 @@ interface Manifest {
   readonly keywords: readonly string[];
   readonly scripts: Readonly<Record<string, string>>;
   readonly engines: { readonly node: string };
+  readonly optionalDependencies: Readonly<Record<string, string>>;
 }
 
 const manifest = JSON.parse(textOf('package.json')) as Manifest;
@@ -32,7 +33,17 @@ const pages = [...files].filter((path) => path.endsWith('.md') && path !== 'CHAN
 
 test('the package has the program, the docs and the examples, and nothing that only development needs', () => {
   const tops = new Set([...files].map((path) => path.split('/', 1)[0]));
-  expect([...tops].sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'docs', 'examples', 'package.json']);
+  expect([...tops].sort()).toEqual([
+    'CHANGELOG.md',
+    'LICENSE',
+    'README.md',
+    'bin',
+    'docs',
+    'examples',
+    'package.json',
+    'scripts',
+  ]);
+  expect([...files].filter((path) => /^scripts\/(?!setup)/.test(path))).toEqual([]);
   expect(files).toContain('bin/millrace.mjs');
   expect(files).toContain('docs/reference/configuration.md');
   expect(files).toContain('examples/in-process.ts');
@@ -97,3 +108,18 @@ test.each(['millrace', 'millrace/worker', 'millrace/testing'])(
     );
   },
 );
+
+test('importing millrace loads no package that only servers, workers or the first enqueued run need', () => {
+  const load = `
+    import { registerHooks } from 'node:module';
+    registerHooks({ load: (url, context, next) => (console.log(url), next(url, context)) });
+    await import('millrace');
+    process.exit();`;
+  const args = ['--import=./scripts/resolve-source.mjs', '--input-type=module', '--eval', load];
+  const { stdout } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
+  const loaded = new Set([...stdout.matchAll(/.*node_modules\/((?:@[^/]+\/)?[^/]+)\//g)].map(([, name]) => name));
+  expect(loaded).toContain('zod');
+  const later = [...Object.keys(manifest.optionalDependencies), 'ajv', 'bullmq', 're2js'];
+  expect(later).toContain('fastify');
+  expect(later.filter((name) => loaded.has(name))).toEqual([]);
+});

@@ -82,7 +82,7 @@ test('the first start installs the dependencies, and the next one has nothing to
   const { project, setup } = machine();
   expect(setup(redisElsewhere)).toMatchObject({ code: 0, output: expect.stringContaining('npm ci') as string });
   expect(setup(redisElsewhere)).toEqual({ code: 0, output: '' });
-  expect(npmCalls(project)).toEqual(['ci --include=dev --no-audit --no-fund --loglevel=error']);
+  expect(npmCalls(project)).toEqual(['ci --include=dev --include=optional --no-audit --no-fund --loglevel=error']);
 });
 
 test('a lock that has changed is installed anew', () => {

@@ -3,7 +3,7 @@ import { Quotas } from './accept/admission.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
-import { jobOf, RunQueues, type JobPosition, type SegmentJob } from '../../shared/state/fleet/queues.ts';
+import type { jobOf, JobPosition, RunQueues, SegmentJob } from '../../shared/state/fleet/queues.ts';
 
 /** A run that was accepted. */
 export interface Accepted {
@@ -37,13 +37,22 @@ export interface JobToAdd extends SegmentJob, JobPosition {
 
 const retryAfterS = 5;
 
-/** The queues of a client. */
+interface Loaded {
+  readonly queues: RunQueues;
+  readonly jobOf: typeof jobOf;
+}
+
+/** The queues of a client. BullMQ is loaded when the first is asked for: clients that only read runs do without it. */
 export class JobQueues {
-  readonly #queues: RunQueues;
+  readonly #load: () => Promise<Loaded>;
+  #loaded: Promise<Loaded> | undefined;
   readonly quotas = new Quotas();
 
   constructor(redis: RedisConnection, prefix: string, onError: (error: Error) => void) {
-    this.#queues = new RunQueues(redis, prefix, onError);
+    this.#load = async () => {
+      const { jobOf, RunQueues } = await import('../../shared/state/fleet/queues.ts');
+      return { queues: new RunQueues(redis, prefix, onError), jobOf };
+    };
   }
 
   /** Counts one more job of a queue, or throws `queue_full`. */
@@ -58,7 +67,8 @@ export class JobQueues {
 
   /** Adds a job. The job id is the run's segment, so that a repeat changes nothing. */
   async add(job: JobToAdd): Promise<void> {
-    const queue = await this.#queues.ready(job.queue);
+    const { queues, jobOf } = await this.#ready();
+    const queue = await queues.ready(job.queue);
     const { name, data, opts } = jobOf(job, job);
     await queue.add(name, data, opts);
   }
@@ -67,26 +77,27 @@ export class JobQueues {
   async addMany(jobs: readonly JobToAdd[]): Promise<void> {
     const [only] = jobs;
     if (only && jobs.length === 1) return await this.add(only);
+    const { queues, jobOf } = await this.#ready();
     for (const [name, group] of Map.groupBy(jobs, (job) => job.queue)) {
-      const queue = await this.#queues.ready(name);
+      const queue = await queues.ready(name);
       await queue.addBulk(group.map((job) => jobOf(job, job)));
     }
   }
 
   /** Removes the job of a segment unless a worker has it. Answers whether it is gone. */
   async remove(name: string, runId: string, segment: number): Promise<boolean> {
-    const queue = await this.#queues.ready(name);
+    const queue = await this.#queue(name);
     return (await queue.remove(jobIdFor(runId, segment))) === 1;
   }
 
   /** Will a worker still get this job? */
   async isPending(name: string, runId: string, segment: number): Promise<boolean> {
-    const state = await (await this.#queues.ready(name)).getJobState(jobIdFor(runId, segment));
+    const state = await (await this.#queue(name)).getJobState(jobIdFor(runId, segment));
     return state !== 'unknown' && state !== 'completed' && state !== 'failed';
   }
 
   async depth(name: string): Promise<QueueDepth> {
-    const queue = await this.#queues.ready(name);
+    const queue = await this.#queue(name);
     const counts = await queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'failed');
     const of = (state: string) => counts[state] ?? 0;
     return {
@@ -98,6 +109,15 @@ export class JobQueues {
   }
 
   async close(): Promise<void> {
-    await this.#queues[Symbol.asyncDispose]();
+    await (await this.#loaded)?.queues[Symbol.asyncDispose]();
+  }
+
+  async #queue(name: string) {
+    const { queues } = await this.#ready();
+    return await queues.ready(name);
+  }
+
+  #ready() {
+    return (this.#loaded ??= this.#load());
   }
 }

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
+import { requireProcessPackages } from './process-packages.ts';
 import type { StackPart } from './supervise.ts';
 import { constants } from 'node:os';
 import type { Cli } from '../cli.ts';
@@ -144,6 +145,7 @@ async function said<T extends ChildMessage['type']>(
  * process cannot be replaced (Windows) a child takes its place. Never returns.
  */
 export async function become(cli: Cli, role: Role, args: readonly string[] = []): Promise<never> {
+  requireProcessPackages(cli);
   const command = [process.execPath, entryOf(role), ...args];
   if (process.platform !== 'win32' && process.execve) {
     const env = Object.fromEntries(

@@ -3,6 +3,7 @@ import { startDevRedis } from './dev-redis.ts';
 import { redisHome } from './ensure-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild, startWorkerChild, type LoadedFiles } from './child.ts';
+import { requireProcessPackages } from './process-packages.ts';
 import { Supervised } from './supervise.ts';
 import { choosePort, distinctPorts, type WantedPort } from './ports.ts';
 
@@ -46,6 +47,7 @@ export interface Stack extends AsyncDisposable {
  * from starting, and leaves nothing behind.
  */
 export async function startStack(cli: Cli, options: StackOptions): Promise<Stack> {
+  requireProcessPackages(cli);
   const { host, say, graceMs, onLine } = options;
   await using starting = new AsyncDisposableStack();
   const keep = (part: Supervised) => {
