@@ -105,6 +105,9 @@ describe('agents that hand over', () => {
     const observed = await world.ended(run);
     expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'I do it.' } });
     expect(eventsOf(observed, 'handoff')).toHaveLength(3);
+    // A handoff that is refused is a failed call; one that works executes nothing.
     expect(eventsOf(observed, 'tool.execute.error')).toMatchObject([{ error: { kind: 'depth_limit' } }]);
+    expect(eventsOf(observed, 'tool.execute.start')).toHaveLength(1);
+    expect(eventsOf(observed, 'tool.execute.end')).toEqual([]);
   });
 });

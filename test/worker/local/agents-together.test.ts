@@ -146,6 +146,7 @@ describe('agents of one process', () => {
       { fromAgentId: 'support', toAgentId: 'billing' },
     ]);
     expect(events.find(({ type }) => type === 'agent.end')).toMatchObject({ agentId: 'billing' });
+    expect(events.filter(({ type }) => type.startsWith('tool.execute'))).toEqual([]);
     expect(new Set(events.map(({ runId }) => runId)).size).toBe(1);
   });
 

@@ -123,7 +123,9 @@ function settle(
     promoted: promoted && promoted.length > 0 ? [...promoted] : undefined,
     handoff,
   };
-  results.settle(call.index, endEvent(prepared, result, durationMs, host.redactor), entry, before);
+  // Nothing was executed for a handoff: no start of it was published either.
+  const end = handoff === undefined ? endEvent(prepared, result, durationMs, host.redactor) : null;
+  results.settle(call.index, end, entry, before);
 }
 
 function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batch): void {

@@ -92,6 +92,11 @@ export function isHandoff({ tool }: ReadyCall): boolean {
   return tool.handoff !== undefined;
 }
 
+/** Does this call hand the conversation over, as far as depth allows? Then no tool works: its event is `handoff`. */
+export function handsOver(ready: PreparedCall, { context }: Pick<Batch, 'context'>): boolean {
+  return ready.kind === 'ready' && isHandoff(ready) && (context.depth ?? 0) < maxDepth;
+}
+
 /** Why the handoffs of a step end the run: only one agent can go on, and it has to be there. */
 export function handoffFault(prepared: readonly PreparedCall[], { calls, context }: Batch): RunError | undefined {
   const targets = prepared.flatMap((call) => (call.kind === 'ready' && call.tool.handoff ? [call.tool.handoff] : []));

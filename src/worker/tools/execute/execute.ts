@@ -88,7 +88,10 @@ function batchOf(
   const lost = new AbortController();
   const results = stepResults(calls, {
     record: (entries, events) => host.record(entries, events),
-    eventOf: (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
+    eventOf: (call) => {
+      const { result } = call;
+      return result && result.handoff === undefined ? endEvent({ call }, result, 0, host.redactor) : null;
+    },
     onLost: (error) => lost.abort(error),
   });
   const { secrets } = context;

@@ -5,7 +5,7 @@ import type { Batch, Permission } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
 import type { Ask } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
-import { delegate, isDelegated, surplus, handOff, handoffFault, isHandoff } from './delegate.ts';
+import { delegate, isDelegated, surplus, handOff, handoffFault, handsOver, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
 import { permit } from './ask-people.ts';
 import type { PreparedCall, ReadyCall } from './prepare.ts';
@@ -40,7 +40,7 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
   const fault = handoffFault(admitted, batch);
   if (fault) batch.fatal.push({ kind: 'failed', error: fault });
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
-    const starting = admitted.filter((call) => !isDelegated(call) || needsIntent(call));
+    const starting = admitted.filter((call) => !handsOver(call, batch) && (!isDelegated(call) || needsIntent(call)));
     const starts = [...starting.map((call) => ({ call, result: undefined })), ...concluded];
     const inCallOrder = starts.toSorted((a, b) => a.call.call.index - b.call.call.index);
     const events = inCallOrder.map(({ call, result }) => startEvent(call, result));
