@@ -6,7 +6,6 @@ export const reservedEvents = {
   'run.retrying': z.object({ attempt: z.int().min(1), delayMs: z.int().min(0), error: errorInfo }),
   'agent.followup.queued': z.object({}),
   'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
-  'tool.summary': z.object({ text: z.string() }),
   'agent.lateral-leak.detected': z.object({
     vector: z.string(),
     severity: z.string(),

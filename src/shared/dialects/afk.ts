@@ -29,7 +29,6 @@ const isQuiet = among([
   'cost.updated',
   'budget.warning',
   'budget.paused',
-  'tool.summary',
   'node.started',
   'node.completed',
   'node.failed',

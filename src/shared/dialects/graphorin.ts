@@ -85,7 +85,6 @@ export const graphorin: Dialect = () => (event) => {
     case 'llm.call':
     case 'cost.updated':
     case 'tool.call.incomplete':
-    case 'tool.summary':
       return [];
     default:
       return assertNever(event);

@@ -11,7 +11,7 @@ import { runtimeStream } from './runtime-stream.ts';
 /** `remembers`: what it says about an event depends on earlier ones, so that it has to see a run from its beginning. */
 const dialects = {
   relavium: { project: relavium, remembers: true },
-  callbacks: { project: callbacks, remembers: false },
+  callbacks: { project: callbacks, remembers: true },
   'ndjson-chat': { project: ndjsonChat, remembers: true },
   'runtime-stream': { project: runtimeStream, remembers: true },
   graphorin: { project: graphorin, remembers: false },

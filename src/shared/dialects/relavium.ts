@@ -19,14 +19,7 @@ import {
 const gates: ReadonlySet<string> = new Set(['approval', 'budget', 'user_input', 'unknown_outcome']);
 
 /** Nothing that this dialect has words for. */
-const isQuiet = among([
-  'agent.thinking',
-  'agent.response',
-  'agent.model.fellback',
-  'step.reset',
-  'text.complete',
-  'tool.summary',
-]);
+const isQuiet = among(['agent.thinking', 'agent.response', 'agent.model.fellback', 'step.reset', 'text.complete']);
 const isOfNode = among(['node.started', 'node.completed', 'node.failed', 'node.retrying', 'media_job.submitted']);
 const isOfRun = among([
   'run.started',

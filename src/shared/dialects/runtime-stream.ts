@@ -64,7 +64,6 @@ export const runtimeStream: Dialect = () => {
       case 'agent.model.fellback':
       case 'step.reset':
       case 'text.complete':
-      case 'tool.summary':
         return [];
       default:
         return assertNever(event);

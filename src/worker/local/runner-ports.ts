@@ -17,6 +17,7 @@ export interface RunnerCallbacks {
   /** The whole text of a step. */
   readonly onAssistantMessage?: (text: string) => void;
   readonly onToolUse?: (toolName: string, input: Record<string, unknown>, summary: string) => void;
+  /** What the calls of a step came to, a line each, once the step is complete. Not of steps without calls. */
   readonly onToolUseSummary?: (summary: string) => void;
   /** Every event of the engine, as it is. */
   readonly onEvent?: (event: RunEvent) => void;

@@ -97,6 +97,7 @@ test('every callback stands for exactly one event, which names agent and thread'
     onThinking: note('onThinking'),
     onAssistantMessage: note('onAssistantMessage'),
     onToolUse: note('onToolUse'),
+    onToolUseSummary: note('onToolUseSummary'),
     onResponse: note('onResponse'),
     onFileSend: note('onFileSend'),
     onShareNote: note('onShareNote'),
@@ -115,13 +116,18 @@ test('every callback stands for exactly one event, which names agent and thread'
     onPinChange: 'capability.pin_changed',
     onNotifyUser: 'capability.user_notified',
   };
-  expect(calls.map(([name]) => name).toSorted()).toEqual(Object.keys(eventOf).toSorted());
+  const called = calls.map(([name]) => name).filter((name) => name !== 'onToolUseSummary');
+  expect(called.toSorted()).toEqual(Object.keys(eventOf).toSorted());
   for (const type of Object.values(eventOf)) {
     const ofType = events.filter((event) => event.type === type);
     expect(ofType, type).toMatchObject([{ agentId: 'support', threadId: 'talk' }]);
     expect(ofType[0]).not.toHaveProperty('channel');
   }
   expect(calls).toContainEqual(['onToolUse', 'look', { order: '7' }, expect.stringContaining('look')]);
+  // Of the step that called a tool, and not of the one that answered.
+  expect(calls.filter(([name]) => name === 'onToolUseSummary')).toEqual([
+    ['onToolUseSummary', 'look({"order":"7"}): done'],
+  ]);
   expect(calls).toContainEqual(['onResponse', 'support', 'talk', 'It was sent.']);
   expect(calls).toContainEqual(['onNotifyUser', 'support', 'talk', 'Done.']);
 });
