@@ -80,9 +80,8 @@ function keyOf({ runId, id, requestedAt }: ApprovalView): string {
 
 function textOf({ stdout }: Cli, each: ApprovalView): string {
   const waited = duration(Math.max(0, Date.now() - Date.parse(each.requestedAt)));
-  const classes = each.classification
-    ? `${each.classification.trust}, ${each.classification.sideEffectClass}, ${each.classification.sensitivity}`
-    : '';
+  const { trust, sideEffectClass, sensitivity, sandboxPolicy } = each.classification ?? {};
+  const classes = [trust, sideEffectClass, sensitivity, sandboxPolicy].filter((one) => one !== undefined).join(', ');
   const needs = (each.approvers ?? 1) > 1 ? `needs ${each.approvers} people` : '';
   const votes = each.votes.map(
     ({ by, granted }) => `${oneLine(by ?? '', 80)} ${granted === false ? 'denied' : 'approved'}`,

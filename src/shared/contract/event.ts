@@ -75,7 +75,12 @@ export const suspendReason = z.enum([
 
 export type SuspendReason = z.infer<typeof suspendReason>;
 
-const classification = z.object({ trust: text, sideEffectClass: text, sensitivity: text });
+const classification = z.object({
+  trust: text,
+  sideEffectClass: text,
+  sensitivity: text,
+  sandboxPolicy: text.optional(),
+});
 
 /** One thing a suspended run waits for. */
 export const pendingItem = z.object({

@@ -24,8 +24,7 @@ export interface HardRules {
 
 /** Why a hard rule stands against a call, and the text about it for people. */
 export const hardText = {
-  not_granted: 'the run was not given this tool',
-  provider_executed: 'the provider carried the call out itself, past every rule',
+  not_granted: 'an agent in a sandbox starts no process and contacts no other host',
   command_not_allowed: 'the command is not on the list of allowed commands',
   domain_not_allowed: 'the host is private, or not on the list of allowed domains',
   insecure_url: 'the address is not https',
@@ -35,16 +34,9 @@ export type HardReason = keyof typeof hardText;
 
 /** The first objection of the hard rules other than the approval that a commit needs, or undefined. Never throws. */
 export function hardReason(
-  {
-    granted = true,
-    providerExecuted = false,
-    facts = {},
-  }: { readonly granted?: boolean; readonly providerExecuted?: boolean; readonly facts?: ToolFacts },
+  { command, urls = [] }: ToolFacts,
   rules: HardRules,
-): Exclude<HardReason, 'gate_required'> | undefined {
-  if (!granted) return 'not_granted';
-  if (providerExecuted) return 'provider_executed';
-  const { command, urls = [] } = facts;
+): Exclude<HardReason, 'gate_required' | 'not_granted'> | undefined {
   if (command !== undefined && !rules.commands.includes(command)) return 'command_not_allowed';
   return urls.map((url) => urlReason(url, rules)).find((reason) => reason !== undefined);
 }

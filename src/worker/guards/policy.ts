@@ -20,10 +20,6 @@ export interface PolicyQuestion {
   readonly context: Readonly<Record<string, unknown>>;
   /** Of the run. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** `false`: the tool is there, but this run was not given it. */
-  readonly granted?: boolean;
-  /** The provider has carried it out itself, where no rule could stop it. */
-  readonly providerExecuted?: boolean;
   /** A person has granted this very call. Rules that ask for that are content, all others still apply. */
   readonly approved?: boolean;
 }
@@ -64,7 +60,7 @@ export function createPolicy(
     .sort((a, b) => b.rule.priority - a.rule.priority || a.origin - b.origin || compare(a.rule.ruleId, b.rule.ruleId))
     .map(({ rule }) => rule);
   const decideHard = (question: PolicyQuestion) => {
-    const reason = hardReason(question, hard);
+    const reason = hardReason(question.facts ?? {}, hard);
     return reason && ({ action: 'deny', hard: reason, reason: hardText[reason] } as const);
   };
   return {

@@ -5,6 +5,7 @@ import type { Log } from '../../shared/base/log.ts';
 import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
+import { hardText } from '../guards/hard-rules.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
 import { createAskAgentTools, type AskableAgent, createHandoffTool } from '../tools/builtin/agents.ts';
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
@@ -247,7 +248,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
 function sandboxed(policy: Policy): Policy {
   const refusal = ({ facts }: PolicyQuestion) =>
     facts?.command !== undefined || (facts?.urls ?? []).length > 0
-      ? ({ action: 'deny', hard: 'not_granted', reason: 'an agent in a sandbox contacts no other host' } as const)
+      ? ({ action: 'deny', hard: 'not_granted', reason: hardText.not_granted } as const)
       : undefined;
   return {
     isEmpty: policy.isEmpty,

@@ -38,13 +38,7 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
       : 'validation';
     throw new RunError(code, `tool ${definition.name}:\n  ${problems.join('\n  ')}`, { details: problems });
   }
-  const {
-    inputSchema: _schema,
-    execute: _execute,
-    reconcile: _reconcile,
-    memoryGuardTier: _tier,
-    ...rest
-  } = parsed.data;
+  const { inputSchema: _schema, execute: _execute, reconcile: _reconcile, ...rest } = parsed.data;
   const { needsApproval, facts, summarize, preferredModel, inboundSanitization, sandboxPolicy, ...more } = rest;
   const { deferLoading, defer_loading: deferred, outputSchema: _output, ...plain } = more;
   const reconcile: Tool['reconcile'] = reconciles

@@ -175,10 +175,8 @@ export const toolSettings = z.strictObject({
   inboundSanitization: sanitization.optional(),
   /** Shown with approvals and audits. It changes nothing. */
   sideEffectClass: z.string().min(1).max(64).optional(),
-  /** Shown in audits. Tools written in code run in the worker's own process in any case. */
+  /** Shown with approvals: how what it starts is contained. The tool's own code runs in the worker's process in any case. */
   sandboxPolicy: z.string().min(1).max(64).optional(),
-  /** Accepted and without effect. */
-  memoryGuardTier: z.string().min(1).max(64).optional(),
   facts: z.custom(isFunction, 'must be a function').optional(),
   /** For `summarize`: shortens a text. A throw, or a text that is still too long, leaves `middle`. */
   summarize: z.custom<NonNullable<Tool['summarize']>>(isFunction, 'must be a function').optional(),

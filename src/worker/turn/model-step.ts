@@ -98,7 +98,7 @@ async function ask({ turn, coming, choice, toolChoice, attempts }: Asking): Prom
     for (const { id, name } of result.answer.incompleteToolCalls) {
       deps.emit({ type: 'tool.call.incomplete', toolCallId: id, toolName: name });
     }
-    const fault = faultIn(result.answer) ?? deniedIn(result.answer, spec.deniedTools);
+    const fault = faultIn(result.answer) ?? deniedIn(result.answer, turn);
     if (fault) throw fault;
     return result;
   } catch (error) {
@@ -123,12 +123,15 @@ function faultIn({ message, finishReason, incompleteToolCalls }: LlmAnswer): Run
   return undefined;
 }
 
-function deniedIn({ message }: LlmAnswer, denied: readonly string[] = []): RunError | undefined {
-  const call = toolCallsOf(message).find(({ name }) => denied.includes(name));
+/** The model of a node may call no tool of its agent that the node leaves out. */
+function deniedIn({ message }: LlmAnswer, { spec: { deniedTools = [] }, deps }: Turn): RunError | undefined {
+  const call = toolCallsOf(message).find(({ name }) => deniedTools.includes(name));
   if (!call) return undefined;
-  return new RunError('tool_denied', `the model called ${call.name}, which is not granted here`, {
-    details: { toolName: call.name, reason: 'not_granted' },
-  });
+  const { id: toolCallId, name: toolName } = call;
+  const ruleId = 'not_granted';
+  const reason = `the model called ${toolName}, which is not granted here`;
+  deps.emit({ type: 'policy.decision', subject: 'tool_call', action: 'deny', ruleId, reason, toolCallId, toolName });
+  return new RunError('tool_denied', reason, { details: { toolName, reason: ruleId } });
 }
 
 async function accept(

@@ -179,8 +179,6 @@ describe('hard rules', () => {
   const lets = rule({ action: 'allow', priority: 1_000_000 });
 
   test.each<[reason: HardReason, about: Partial<PolicyQuestion>]>([
-    ['not_granted', { granted: false }],
-    ['provider_executed', { providerExecuted: true }],
     ['command_not_allowed', { facts: { command: 'git status --short' } }],
     ['domain_not_allowed', { facts: { urls: ['https://evil.example.org/'] } }],
     ['insecure_url', { facts: { urls: ['http://api.example.org/'] } }],

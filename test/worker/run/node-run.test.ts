@@ -86,6 +86,9 @@ test('the model of a node is offered only the tools of the node, and may call no
     code: 'tool_denied',
     details: { toolName: 'hide', reason: 'not_granted' },
   });
+  expect(world.eventsOf(runId, 'policy.decision')).toMatchObject([
+    { subject: 'tool_call', action: 'deny', ruleId: 'not_granted', toolName: 'hide' },
+  ]);
 });
 
 test.each([

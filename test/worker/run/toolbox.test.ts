@@ -5,6 +5,7 @@ import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ThreadManifest } from '../../../src/shared/contract/thread/thread.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import type { LoadedAgent } from '../../../src/worker/agents/loaded-agent.ts';
+import { createPolicy } from '../../../src/worker/guards/policy.ts';
 import { openToolbox, type ToolboxRun } from '../../../src/worker/run/toolbox.ts';
 import type { ToolServices } from '../../../src/worker/agents/toolkit.ts';
 import { createCapabilityRegistry, type CapabilityContext } from '../../../src/worker/tools/capabilities.ts';
@@ -152,5 +153,24 @@ describe('a server that lists names of ours', () => {
     const world = makeWorld();
     await world.run(toolbox.set, calls('code_execute'), {}, toolbox.context);
     expect(world.result(0).content).toBe('ours');
+  });
+});
+
+test.each([
+  ['starts a process', { command: 'ls' }],
+  ['contacts a host', { urls: ['https://api.example.org/'] }],
+])('in a sandbox a call that %s is denied, also where the rules allow it', async (_, facts) => {
+  const hard = { commands: ['ls'], allowInsecure: [], isPrivateHost: () => false };
+  const reach = { ...tool('reach', () => 'there'), facts: () => facts };
+  const run = async (trust: 'sandbox' | 'controlled') => {
+    await using toolbox = await toolboxOf({ tools: [reach], trust }, { policyOf: () => createPolicy([], hard) });
+    const world = makeWorld();
+    const end = await world.run([reach], calls('reach'), {}, toolbox.context);
+    return { end, decisions: world.eventsOf('policy.decision') };
+  };
+  expect(await run('controlled')).toMatchObject({ end: { kind: 'done' }, decisions: [] });
+  expect(await run('sandbox')).toMatchObject({
+    end: { kind: 'failed', error: { code: 'tool_denied', details: { reason: 'not_granted' } } },
+    decisions: [{ action: 'deny', ruleId: 'not_granted' }],
   });
 });

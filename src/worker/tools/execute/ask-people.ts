@@ -111,7 +111,12 @@ function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission 
     mode: gate.kind === 'approval' ? gate.mode : undefined,
     approvers: gate.kind === 'approval' && approvers > 1 ? approvers : undefined,
     argsSchema: gate.kind === 'approval' ? askedSchema(tool) : undefined,
-    classification: { trust: tool.trust, sideEffectClass: tool.sideEffectClass, sensitivity: tool.sensitivity },
+    classification: {
+      trust: tool.trust,
+      sideEffectClass: tool.sideEffectClass,
+      sensitivity: tool.sensitivity,
+      sandboxPolicy: tool.sandboxPolicy,
+    },
   };
   const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs };
   return { kind: 'ask', item, ask, isNew: known === undefined };

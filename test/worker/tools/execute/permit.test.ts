@@ -32,7 +32,12 @@ const granted = { kind: 'approval' as const, granted: true, by: ['ada'], at };
 
 describe('a tool that needs an approval', () => {
   const gated = (log: unknown[]) =>
-    tool('pay', (args) => log.push(args), { needsApproval: true, effect: 'once', sideEffectClass: 'money' });
+    tool('pay', (args) => log.push(args), {
+      needsApproval: true,
+      effect: 'once',
+      sideEffectClass: 'money',
+      sandboxPolicy: 'container',
+    });
 
   test('waits, while the other calls of its step run', async () => {
     const world = makeWorld();
@@ -48,7 +53,7 @@ describe('a tool that needs an approval', () => {
         id: 'call_1',
         toolName: 'pay',
         mode: 'approval',
-        classification: { sideEffectClass: 'money' },
+        classification: { sideEffectClass: 'money', sandboxPolicy: 'container' },
       },
     ]);
     expect(world.eventsOf('tool.approval.requested')).toMatchObject([{ toolCallId: 'call_1', toolName: 'pay' }]);
