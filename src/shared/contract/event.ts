@@ -403,6 +403,11 @@ export const eventBodies = {
   'capability.pin_changed': event('A capability changed what is pinned.', {}),
   'capability.user_notified': event('A capability has a message for the user.', { message: text }),
 
+  'capability.skipped': event(
+    'The agent names a capability that its worker does not have, and says to go on without it. Emitted when the agent begins.',
+    { name: text },
+  ),
+
   'node.started': event('The run is a node of a workflow, named by `nodeId`, and begins.', {}),
   'node.completed': event(
     'The node has its output: a text, the value that its schema asks for, or media. `run.completed` follows.',

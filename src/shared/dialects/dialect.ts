@@ -40,6 +40,7 @@ export const isMachinery = among([
   'policy.decision',
   'usage.recorded',
   'tool.outcome_unknown',
+  'capability.skipped',
   'dataflow.flagged',
   'dataflow.blocked',
   'dataflow.declassified',

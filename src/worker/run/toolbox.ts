@@ -30,7 +30,7 @@ export interface ToolboxRun {
   readonly record: RunRecord;
   /** Of its thread. */
   readonly manifest?: ThreadManifest | undefined;
-  readonly state: Pick<TurnState, 'initial' | 'earlier' | 'own' | 'handoffs'>;
+  readonly state: Pick<TurnState, 'initial' | 'earlier' | 'own' | 'handoffs' | 'step'>;
   readonly emit: (event: EventBody) => void;
 }
 
@@ -61,7 +61,7 @@ export async function openToolbox(
 /** What the agent's capabilities and then the injections add. In a sandbox: tools, and no servers. */
 async function broughtBy(
   { definition, folder }: LoadedAgent,
-  { record, manifest, emit }: ToolboxRun,
+  { record, state, manifest, emit }: ToolboxRun,
   { capabilities, workspaceOf, directoriesOf }: ToolServices,
   signal: AbortSignal,
 ): Promise<ResolvedCapabilities> {
@@ -81,6 +81,9 @@ async function broughtBy(
     agentDir: folder,
     workspaceDir: workspaceOf?.(definition),
   });
+  // Not again for each segment of the run.
+  if (state.step === (state.handoffs.at(-1)?.step ?? 0))
+    for (const name of capabilities.skipped(definition)) emit({ type: 'capability.skipped', name });
   const resolved = mergedParts([
     await capabilities.resolve(definition, context, signal),
     await capabilities.injections(context, signal),

@@ -76,6 +76,8 @@ export interface CapabilityRegistry {
   inject(name: string, resolver: CapabilityResolver): void;
   /** Unknown names, for loading: problems unless the agent skips them, warnings when it does. */
   check(agent: Named): { readonly problems: readonly string[]; readonly warnings: readonly string[] };
+  /** The names that this agent goes on without. */
+  skipped(agent: Named): readonly string[];
   /**
    * Servers and tools of an agent's capabilities, in their order. Throws `unknown_capability` listing the known ones, unless
    * the agent skips it; `tool_unavailable` for a capability that fails or does not answer within 30 s; the signal's reason.
@@ -126,6 +128,7 @@ export function createCapabilityRegistry({ clock = systemClock }: { readonly clo
       const texts = unknown(agent).map((name) => `capabilities: ${unknownText(name)}`);
       return agent.unknownCapability === 'skip' ? { problems: [], warnings: texts } : { problems: texts, warnings: [] };
     },
+    skipped: (agent) => (agent.unknownCapability === 'skip' ? unknown(agent) : []),
     async resolve(agent, context, signal) {
       const [missing] = unknown(agent);
       if (missing !== undefined && agent.unknownCapability === 'fail')

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import type { EventBody } from '../../../src/shared/contract/event.ts';
 import { createLog, silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ThreadManifest } from '../../../src/shared/contract/thread/thread.ts';
@@ -27,8 +28,8 @@ async function toolboxOf(
   more: Partial<ToolboxRun & LoadedAgent> = {},
 ) {
   const agent = { ...defineAgent({ id: 'clerk', model: 'm', ...source }), file: 'clerk.yaml', ...more };
-  const state = { initial: [], earlier: [], own: [], handoffs: [] };
-  const run: ToolboxRun = { record: aRecord(), emit: () => {}, ...more, state };
+  const state = { initial: [], earlier: [], own: [], handoffs: [], step: 0 };
+  const run: ToolboxRun = { record: aRecord(), emit: () => {}, state, ...more };
   return await openToolbox(agent, run, { log: silentLog, ...services }, new AbortController().signal);
 }
 
@@ -39,6 +40,20 @@ async function namesOf(...given: Parameters<typeof toolboxOf>): Promise<readonly
     .advertised([])
     .map(({ name }) => name);
 }
+
+test('a capability that is skipped is an event of the agent that begins, and not of each segment', async () => {
+  const events: EventBody[] = [];
+  const begin = async (step: number, unknownCapability?: 'skip') =>
+    await toolboxOf(
+      { capabilities: ['nope'], unknownCapability },
+      { capabilities: createCapabilityRegistry() },
+      { emit: (event) => void events.push(event), state: { initial: [], earlier: [], own: [], handoffs: [], step } },
+    );
+  await begin(0, 'skip');
+  await begin(1, 'skip');
+  expect(events).toEqual([{ type: 'capability.skipped', name: 'nope' }]);
+  await expect(begin(0)).rejects.toMatchObject({ code: 'unknown_capability' });
+});
 
 test('capabilities and then injections get one and the same object, with all that is known of the run', async () => {
   const seen: CapabilityContext[] = [];

@@ -147,6 +147,8 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'tool.outcome_unknown': ({ toolName }) => `✗ ${toolName} may or may not have taken effect`,
   'tool.approval.requested': ({ toolName, toolCallId, args }) =>
     `asks to call ${toolName} ${oneLine(JSON.stringify(args), maxArgs)} (${toolCallId})`,
+  'capability.skipped': ({ name }) => `goes on without the capability ${oneLine(name, maxText)}`,
+  handoff: ({ toAgentId }) => `hands over to ${toAgentId}`,
   'agent.fanout.spawned': ({ children }) => `asks ${oneLine(children.join(', '), maxText)}`,
   'agent.fanout.merged': ({ children, statuses }) =>
     `merged: ${oneLine(children.map((id, at) => `${id} ${statuses[at]}`).join(', '), maxText)}`,
