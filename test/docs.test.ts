@@ -168,7 +168,7 @@ test('every npm script that a page names exists', () => {
 test('every environment variable that a page, the compose file, the image or the chart names is one that we read', () => {
   const foreign = new Set(
     (
-      'NODE_COMPILE_CACHE NODE_OPTIONS TEST_SEED TEST_LANE REDIS_SERVER_BIN SHOP_TOKEN MCP_TOKEN ACME_KEY DEEP_KEY STUDIO_KEY CRM_TOKEN CRM_ACCOUNT ' +
+      'NO_COLOR NODE_COMPILE_CACHE NODE_OPTIONS TEST_SEED TEST_LANE REDIS_SERVER_BIN SHOP_TOKEN MCP_TOKEN ACME_KEY DEEP_KEY STUDIO_KEY CRM_TOKEN CRM_ACCOUNT ' +
       'MILLRACE_SECRET_CRM_TOKEN UNTRUSTED_CONTENT END_UNTRUSTED_CONTENT AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY'
     ).split(' '),
   );

@@ -14,22 +14,22 @@ const lookMs = 5_000;
 
 const options = [
   text('--agent <id>', 'only runs of this agent'),
-  flag('--watch', 'go on, and print what is new'),
-  flag('--json', 'print one JSON document; with --watch one line for each'),
+  flag('--follow', 'continue, and print what is new'),
+  flag('--json', 'print one JSON document; with --follow one line for each'),
 ];
 type Options = ValuesOf<typeof options>;
 
 export const addApprovals = command('approvals', {
   description: 'List what runs wait for people to decide, newest first.',
   options,
-  help: examples('millrace approvals', 'millrace approvals --agent support --watch'),
+  help: examples('millrace approvals', 'millrace approvals --agent support --follow'),
   work: approvals,
 });
 
 async function approvals(cli: Cli, asked: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const first = await waiting(cli, mill, asked.agent);
-  if (asked.watch) return await watch(cli, mill, asked, first);
+  if (asked.follow) return await watch(cli, mill, asked, first);
   if (asked.json) return printJson(cli, first);
   if (first.length === 0) cli.stderr.write('Nothing waits for people.\n');
   for (const each of first) cli.stdout.write(textOf(cli, each));

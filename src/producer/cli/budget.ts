@@ -30,24 +30,35 @@ export const addBudget: AddCommand = (program, act) => {
         'millrace budget top-up batch nightly 5',
       ),
     );
-  account(budget, 'get', 'Show cap, what is spent and reserved, and how many runs wait for more.').action(act(get));
-  account(budget, 'set', 'Set the cap of a batch, in dollars; top-ups stay.')
+  account(
+    budget,
+    'get',
+    'Show cap, what is spent and reserved, and how many runs wait for more.',
+    'millrace budget get batch nightly',
+  ).action(act(get));
+  account(budget, 'set', 'Set the cap of a batch, in dollars; top-ups stay.', 'millrace budget set batch nightly 10')
     .argument('<usd>', 'the cap', positiveNumber)
     .addOption(onExceedOption('the cap'))
     .action(act(set));
-  account(budget, 'top-up', 'Add dollars; runs that wait for them go on by themselves.')
+  account(
+    budget,
+    'top-up',
+    'Add dollars; runs that wait for them continue by themselves.',
+    'millrace budget top-up batch nightly 5',
+  )
     .argument('<usd>', 'how much', positiveNumber)
     .option('--key <key>', 'the same key again adds nothing')
     .action(act(topUp));
 };
 
-function account(budget: Command, name: string, description: string): Command {
+function account(budget: Command, name: string, description: string, example: string): Command {
   return budget
     .command(name)
     .description(description)
     .addArgument(new Argument('<scope>', 'whose money').choices(budgetScope.options))
     .argument('<id>', 'batch id, run id, or name of the tenant')
-    .option('--json', 'print one JSON document');
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples(example));
 }
 
 async function get(cli: Cli, scope: BudgetScope, id: string, options: Options): Promise<ExitCode> {

@@ -1,4 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
+import { didYouMean } from '../../shared/base/nearest.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -89,7 +90,9 @@ async function checkThread(mill: Millrace, agent: string, threadId: string): Pro
   const known = (await mill.agents()).map(({ id }) => id);
   if (known.length > 0 && !known.includes(agent)) {
     const some = known.slice(0, maxNamed).join(', ');
-    throw new RunError('validation', `there is no agent ${agent}; known are ${some}`);
+    throw new RunError('validation', `there is no agent ${agent}${didYouMean(agent, known)}; known are ${some}`, {
+      details: [{ path: 'agent', message: 'is not a known agent' }],
+    });
   }
   const owner = (await unlessMissing(mill.threads.get(threadId)))?.agentId;
   if (owner === undefined || owner === agent) return;

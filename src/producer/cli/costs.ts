@@ -13,16 +13,20 @@ export const addCosts = command('costs', {
   options: [
     value('--from <day>', 'first day (default: six days before the last)', (text) => day(text)),
     value('--to <day>', 'last day, included (default: today)', (text) => day(text)),
-    value('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups),
+    value(
+      '--group-by <fields>',
+      `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`,
+      groups,
+    ),
     asJson,
   ],
   help:
     examples(
-      'millrace costs --by model',
+      'millrace costs --group-by model',
       'millrace costs --from yesterday',
-      'millrace costs --from 2026-11-01 --by day --json',
+      'millrace costs --from 2026-11-01 --group-by day --json',
     ) + `\n\nA day is ${dayForms}. Days are UTC.`,
-  work: async (cli, { from, to, by, json }) => {
+  work: async (cli, { from, to, groupBy: by, json }) => {
     await using mill = openClient(cli);
     const report = await mill.costs(defined({ from, to, by }));
     if (json) return printJson(cli, report);

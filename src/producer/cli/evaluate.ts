@@ -7,7 +7,7 @@ import { positiveNumber, wholeNumber } from './options/arguments.ts';
 export const addEvaluate = command('evaluate <generator>', {
   description: 'Ask an agent again, with a critique, until its answer is good enough.',
   options: [
-    required('--judge <agent>', 'the agent that gives points'),
+    required('--judge <name>', 'the agent that gives points'),
     text('--input <text>', 'what the generator is asked; `-` reads it from stdin'),
     text('--rubric <text>', 'what a good answer is (default: the instructions of the judge)'),
     value('--pass-score <points>', 'so many of 10 points pass (default: 8); needs --rubric', positiveNumber),

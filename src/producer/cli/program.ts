@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
-import { asRunError } from '../../shared/base/errors.ts';
+import { nearest } from '../../shared/base/nearest.ts';
+import { asRunError, type ErrorCode, type RunError } from '../../shared/base/errors.ts';
 import { addAgents } from './agents.ts';
 import { addApprovals } from './approvals.ts';
 import { addBatch } from './batch.ts';
@@ -25,8 +26,9 @@ import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
 import { withEnvFile } from './options/env-file.ts';
 import { agentFilesFor } from './show/agent-files.ts';
+import { firstScreen, helpWidthOf } from './options/first-screen.ts';
 import { callOf } from './show/call-of.ts';
-import { red } from './show/paint.ts';
+import { dim, red, withoutColours } from './show/paint.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
@@ -72,15 +74,25 @@ export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCod
       code = await work({ ...cli, env: withEnvFile(cli.env, cli.cwd), tenant }, ...given);
     };
   };
-  const program = createProgram(cli);
-  for (const add of commands) add(program, act);
-  for (const command of program.commands) if (!withoutTenant.has(command.name())) offerTenant(command);
+  const program = programOf(cli, act);
+  program.hook('preAction', () => {
+    if (program.opts<{ readonly color: boolean }>().color && !cli.env['NO_COLOR']) return;
+    for (const stream of [cli.stdout, cli.stderr]) withoutColours(stream);
+  });
   try {
     await program.parseAsync([...args], { from: 'user' });
   } catch (error) {
-    return failed(cli, error);
+    return failed(cli, error, { program, args });
   }
   return code;
+}
+
+/** The whole command line, as it is run and as the reference describes it. */
+export function programOf(cli: Pick<Cli, 'root' | 'stdout' | 'stderr'>, act: Parameters<AddCommand>[1]): Command {
+  const program = createProgram(cli);
+  for (const add of commands) add(program, act);
+  for (const command of program.commands) if (!withoutTenant.has(command.name())) offerTenant(command);
+  return program;
 }
 
 /** Redis checks no API keys: a user with access to it may act for every tenant. */
@@ -89,23 +101,37 @@ function offerTenant(command: Command): void {
   for (const part of command.commands) offerTenant(part);
 }
 
-function createProgram(cli: Cli): Command {
+function createProgram(cli: Pick<Cli, 'root' | 'stdout' | 'stderr'>): Command {
   return new Command('millrace')
     .description('LLM agents as durable jobs on BullMQ and Redis')
     .version((JSON.parse(readFileSync(join(cli.root, 'package.json'), 'utf8')) as { version: string }).version)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => cli.stdout.write(text), writeErr: (text) => cli.stderr.write(text) })
+    .option('--no-color', 'no colours, as with NO_COLOR')
+    .configureOutput({
+      writeOut: (text) => cli.stdout.write(text),
+      writeErr: (text) => cli.stderr.write(text),
+      getOutHelpWidth: () => helpWidthOf(cli.stdout),
+      getErrHelpWidth: () => helpWidthOf(cli.stderr),
+    })
+    .configureHelp({ formatHelp: firstScreen })
     .showHelpAfterError('(millrace COMMAND --help says more)')
     .addHelpText(
       'after',
-      '\nExit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.' +
-        '\nSettings come from the environment, and from .env of this folder where the environment does not set them.' +
-        '\nWithout REDIS_URL the stack of `millrace dev` is used when it runs.',
+      '\nExit codes: 0 ok, 1 run failed, 2 usage or settings, 3 no Redis, 130 Ctrl-C.' +
+        '\nEvery command: --help, --no-color, and --json where it prints data.' +
+        '\nSettings: environment, then .env. Redis: REDIS_URL, else that of `millrace dev`.',
     );
 }
 
-function failed(cli: Cli, thrown: unknown): ExitCode {
+/** What the user typed. */
+interface Typed {
+  readonly program: Command;
+  readonly args: readonly string[];
+}
+
+function failed(cli: Cli, thrown: unknown, typed: Typed): ExitCode {
   if (thrown instanceof CommanderError) {
+    if (thrown.code === 'commander.excessArguments') suggestPart(cli, typed);
     // Commander has printed it already. Asking for help or the version is no mistake.
     return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
@@ -115,5 +141,33 @@ function failed(cli: Cli, thrown: unknown): ExitCode {
   const files = agentFilesFor(error, cli);
   if (files !== undefined) cli.stderr.write(`${files}\n`);
   if (error.code === 'queue_unavailable') cli.stderr.write(`\`${callOf(cli)} doctor\` says more.\n`);
+  const next = nextCommand(error);
+  if (next !== undefined) cli.stderr.write(`${dim(cli.stderr, `→ ${callOf(cli)} ${next}`)}\n`);
   return exitCodeFor(error);
 }
+
+/** Where a command does something without its parts, commander takes a misspelt part for an argument. */
+function suggestPart({ stderr }: Cli, { program, args }: Typed): void {
+  const [name, part = ''] = args.filter((arg) => !arg.startsWith('-'));
+  const parts = program.commands.find((command) => command.name() === name)?.commands ?? [];
+  const names = parts.map((command) => command.name());
+  const meant = nearest(part, names);
+  if (meant !== undefined) stderr.write(`(Did you mean ${name} ${meant}?)\n`);
+}
+
+/** The command that helps on, with what it does. */
+function nextCommand({ code, details }: RunError): string | undefined {
+  const isAboutAgent =
+    Array.isArray(details) && details.some((detail: { readonly path?: unknown }) => detail?.path === 'agent');
+  if (code === 'validation' && isAboutAgent) return 'agents   lists the agents';
+  return nextCommands[code];
+}
+
+const nextCommands: Readonly<Partial<Record<ErrorCode, string>>> = {
+  run_not_found: 'runs   lists the runs',
+  approval_not_pending: 'approvals   lists what waits for people',
+  approval_expired: 'approvals   lists what waits for people',
+  already_terminal: 'get RUN   shows how it ended',
+  agent_manifest_invalid: 'agents check FOLDER   finds every problem at once',
+  unknown_queue: 'doctor   shows the queues and who serves them',
+};

@@ -7,7 +7,7 @@ import { dialectOption, wholeNumber } from './options/arguments.ts';
 export const addRun = command('run <agent> [input]', {
   description: 'Enqueue one run and stream it to the terminal.',
   options: [
-    text('--thread <id>', 'label the run with a thread, to list its runs together'),
+    text('--thread <id>', 'make it the next message of this thread; an id that is new begins one'),
     text('--model <name>', 'use this model instead of the agent’s own'),
     text('--task <id>', 'have the run work on this task of the agents’ folder'),
     value('--max-steps <n>', 'at most n rounds of tool calls, so n + 1 model calls', wholeNumber(1, 10_000)),

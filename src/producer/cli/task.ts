@@ -9,7 +9,7 @@ import { wholeNumber } from './options/arguments.ts';
 export const addTask = command('task <adapter>', {
   description: 'Run a task over an adapter that workers have.',
   options: [
-    text('--input <json>', 'what the task is about, as JSON; `-` reads it from stdin'),
+    text('--input <text>', 'what the task is about, as JSON; `-` reads it from stdin'),
     text('--intent <text>', 'what is to be achieved, in words'),
     text('--agent <id>', 'whose run it is (default: the name of the adapter)'),
     value('--max-steps <n>', 'at most n steps of the task: actions and questions (default: 8)', wholeNumber(1, 1_000)),

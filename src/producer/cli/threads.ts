@@ -22,7 +22,7 @@ export const addThreads: AddCommand = (program, act) => {
       'after',
       examples(
         'millrace threads --agent support',
-        'millrace threads messages customer-42 --last --limit 10',
+        'millrace threads messages customer-42 --newest --limit 10',
         'millrace threads events customer-42 --follow',
         'millrace threads export customer-42 > customer-42.jsonl',
       ),
@@ -33,6 +33,7 @@ export const addThreads: AddCommand = (program, act) => {
     .description('Give a thread a title, or take it away with an empty one.')
     .addOption(asJson)
     .argument('<text>', 'the title')
+    .addHelpText('after', examples('millrace threads title customer-42 "Order 7"'))
     .action(act(title));
   for (const add of [remove, exported, purge]) add(threads, act);
 };
@@ -45,6 +46,7 @@ const list = command('list', {
     asJson,
   ],
   isDefault: true,
+  help: examples('millrace threads list --agent support', 'millrace threads --limit 50 --json'),
   work: async (cli, { agent, limit, json }) => {
     await using mill = openClient(cli);
     const { found, cursor: next } = await collect(cli, limit, async (range) => {
@@ -69,6 +71,7 @@ function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, 
 const show = command('show <thread>', {
   description: 'Show the state of a thread: which run owns its lock, and how many runs wait.',
   options: [asJson],
+  help: examples('millrace threads show customer-42'),
   work: async (cli, threadId, { json }) => {
     await using mill = openClient(cli);
     return showView(cli, await mill.threads.get(threadId), json);
@@ -106,17 +109,18 @@ const messages = command('messages <thread>', {
     value('--after <n>', 'only messages with a higher number', number),
     value('--before <n>', 'only messages with a lower number', number),
     valueOr('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100),
-    flag('--last', 'the last ones instead of the first'),
+    flag('--newest', 'the newest ones instead of the oldest'),
   ],
-  work: async (cli, threadId, { after, before, limit, last, json }) => {
+  help: examples('millrace threads messages customer-42 --newest --limit 10'),
+  work: async (cli, threadId, { after, before, limit, newest, json }) => {
     await using mill = openClient(cli);
-    const range = defined({ limit, after, before, order: last ? ('desc' as const) : undefined });
+    const range = defined({ limit, after, before, order: newest ? ('desc' as const) : undefined });
     const page = await mill.threads.messages(threadId, range);
-    const items = last ? page.messages.toReversed() : page.messages;
+    const items = newest ? page.messages.toReversed() : page.messages;
     if (json) return printJson(cli, items);
     for (const item of items) cli.stdout.write(itemText(cli.stdout, item));
     if (items.length === 0) cli.stderr.write('There is nothing.\n');
-    const way = last ? '--before' : '--after';
+    const way = newest ? '--before' : '--after';
     if (page.next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There is more: ${way} ${page.next}`)}\n`);
     return exitCodes.ok;
   },
@@ -125,6 +129,7 @@ const messages = command('messages <thread>', {
 const remove = command('delete <thread>', {
   description: 'Delete a thread with its whole log.',
   options: [asJson],
+  help: examples('millrace threads delete customer-42'),
   work: async (cli, threadId, { json }) => {
     await using mill = openClient(cli);
     await mill.threads.delete(threadId);
@@ -136,6 +141,7 @@ const remove = command('delete <thread>', {
 
 const exported = command('export <thread>', {
   description: 'Print a thread and its whole log, one JSON document a line.',
+  help: examples('millrace threads export customer-42 > customer-42.jsonl'),
   work: async (cli, threadId) => {
     await using mill = openClient(cli);
     for await (const line of mill.threads.export(threadId)) {
@@ -149,6 +155,7 @@ const exported = command('export <thread>', {
 const purge = command('purge', {
   description: 'Delete all threads of the tenant that no run uses.',
   options: [flag('--yes', 'this is meant'), asJson],
+  help: examples('millrace threads purge --yes'),
   work: async (cli, { yes, json }) => {
     if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; confirm with --yes');
     await using mill = openClient(cli);
@@ -182,6 +189,7 @@ const threadEvents = command('events <thread>', {
     flag('--follow', 'go on, and print what comes'),
     flag('--json', 'print one event a line'),
   ],
+  help: examples('millrace threads events customer-42 --follow'),
   work: async (cli, threadId, { after = 0, follow, json }) => {
     await using mill = openClient(cli);
     let last = after;

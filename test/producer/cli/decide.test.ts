@@ -173,7 +173,7 @@ test('approvals lists what waits, and watches for more', async () => {
   const json = await millrace(['approvals', '--json'], { env });
   expect(JSON.parse(json.stdout)).toMatchObject([{ toolCallId: 'q 1' }, { toolCallId: 'call_1', runId: run.runId }]);
 
-  const watching = new CliCommand(['approvals', '--watch'], { env });
+  const watching = new CliCommand(['approvals', '--follow'], { env });
   await watching.says('Watching');
   await watching.says('transfer (call_1)');
   const later = await suspendedRun(world, [{ ...calls[0], toolName: 'refund' }]);

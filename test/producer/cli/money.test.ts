@@ -14,13 +14,13 @@ test('costs are a table with totals, or a JSON document', async () => {
   const env = settings(world.prefix);
   await spend(world, dayFromToday(0), {}, 1_000_000);
   await spend(world, dayFromToday(-1), { model: 'large' }, 2_000_000, false);
-  const shown = await millrace(['costs', '--by', 'model'], { env });
+  const shown = await millrace(['costs', '--group-by', 'model'], { env });
   expect(shown.code).toBe(0);
   expect(shown.stdout).toContain(`default, ${dayFromToday(-6)} to ${dayFromToday(0)} (UTC)`);
   expect(shown.stdout).toMatch(/^openai\/large\s+1\s+100\s+0\s+10\s+\$0\.0200$/m);
   expect(shown.stdout).toMatch(/^total\s+2\s+200\s+0\s+20\s+\$0\.0300$/m);
   expect(shown.stderr).toContain('without a known price, which count as 0: 1.');
-  const json = await millrace(['costs', '--by', 'day', '--json'], { env });
+  const json = await millrace(['costs', '--group-by', 'day', '--json'], { env });
   expect(JSON.parse(json.stdout).totals.costMicrocents).toBe(3_000_000);
   const recent = await millrace(['costs', '--from', 'yesterday', '--to', 'today', '--json'], { env });
   expect(JSON.parse(recent.stdout)).toMatchObject({ from: dayFromToday(-1), to: dayFromToday(0) });
@@ -97,7 +97,7 @@ test.each([
   [['run', 'a', 'b', '--max-cost', '1', '--on-exceed', 'shout'], 'Allowed choices are fail, pause_for_approval, warn'],
   [['budget', 'get', 'team', 'x'], 'Allowed choices are run, batch, tenant'],
   [['budget', 'top-up', 'batch', 'x', '0'], 'Not a number above 0'],
-  [['costs', '--by', 'colour'], 'Not one of tenant, agent, model, day'],
+  [['costs', '--group-by', 'colour'], 'Not one of tenant, agent, model, day'],
 ])('%j is a mistake that is explained', async (args, says) => {
   const { code, stderr } = await millrace(args, { env: settings('unused') });
   expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);

@@ -2,39 +2,10 @@ import { expect, test } from 'vitest';
 import { freePort } from '../../support/scratch-redis.ts';
 import { millrace, millraceProcess } from './support/cli-process.ts';
 
-const commands = [
-  'dev',
-  'demo',
-  'producer',
-  'worker',
-  'run',
-  'fan-out',
-  'evaluate',
-  'task',
-  'chat',
-  'batch',
-  'tail',
-  'get',
-  'cancel',
-  'runs',
-  'agents',
-  'doctor',
-  'redrive',
-];
-
-test('help lists every command and the exit codes', async () => {
+test('help says what the exit codes mean', async () => {
   const { code, stdout } = await millrace(['--help']);
   expect(code).toBe(0);
-  for (const command of commands) expect(stdout).toMatch(new RegExp(`^  ${command} `, 'm'));
-  expect(stdout).toContain(
-    'Exit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.',
-  );
-});
-
-test.each([...commands, 'agents check'])('the help of `%s` shows an example', async (command) => {
-  const { code, stdout } = await millrace([...command.split(' '), '--help']);
-  expect(code).toBe(0);
-  expect(stdout).toMatch(new RegExp(`Examples:\\n  \\$ .*millrace ${command}`));
+  expect(stdout).toContain('Exit codes: 0 ok, 1 run failed, 2 usage or settings, 3 no Redis, 130 Ctrl-C.');
 });
 
 test.each([
@@ -50,7 +21,7 @@ test.each([
   { args: 'run a b --metadata key', says: 'Not of the form key=value.' },
   { args: 'fan-out a b --first --judge c', says: 'give one of --first and --judge' },
   { args: 'task inbox --input nonsense', says: '--input is not JSON' },
-  { args: 'evaluate a --input b', says: "required option '--judge <agent>'" },
+  { args: 'evaluate a --input b', says: "required option '--judge <name>'" },
   { args: 'chat', says: "missing required argument 'agent'" },
   { args: 'chat a --busy wait', says: "'wait' is invalid" },
   { args: 'tail --after 3', says: '--after needs a run' },

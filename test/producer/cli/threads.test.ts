@@ -37,10 +37,12 @@ test('messages are shown one by one, first or last, without what a terminal woul
   expect(stdout).toContain('3  result of c1  2026-01-02 03:04:05\nshipped\n');
   expect(stdout).toContain('6  user  2026-01-02 03:04:05\nAnd[2J 8?\n');
   expect(stderr).toBe('');
-  const last = await run(world, 'messages', 'one', '--last', '--limit', '2', '--json');
+  const last = await run(world, 'messages', 'one', '--newest', '--limit', '2', '--json');
   expect((JSON.parse(last.stdout) as { seq: number }[]).map(({ seq }) => seq)).toEqual([4, 6]);
   expect((await run(world, 'messages', 'one', '--limit', '2')).stderr).toContain('There is more: --after 2');
-  expect((await run(world, 'messages', 'one', '--last', '--limit', '2')).stderr).toContain('There is more: --before 4');
+  expect((await run(world, 'messages', 'one', '--newest', '--limit', '2')).stderr).toContain(
+    'There is more: --before 4',
+  );
 });
 
 test('a handoff is exported with who went on and through what, and is no message', async () => {

@@ -3,9 +3,18 @@ import { styleText } from 'node:util';
 
 type Style = Parameters<typeof styleText>[0];
 
-/** Text in a style where the stream is a terminal that shows it; plain elsewhere and with NO_COLOR. */
+/** Text in a style where the stream is a terminal that shows it; plain elsewhere, with NO_COLOR and with `--no-color`. */
 function paint(style: Style): (stream: WriteStream, text: string) => string {
-  return (stream, text) => (stream.isTTY ? styleText(style, text, { stream }) : text);
+  return (stream, text) => (hasColours(stream) ? styleText(style, text, { validateStream: false }) : text);
+}
+
+function hasColours(stream: WriteStream): boolean {
+  return stream.isTTY && stream.getColorDepth() > 2;
+}
+
+/** Nothing that is written to it has colours from now on. */
+export function withoutColours(stream: WriteStream): void {
+  stream.getColorDepth = () => 1;
 }
 
 export const dim = paint('dim');
