@@ -43,7 +43,11 @@ export const errorTable = {
     'A tool call may or may not have taken effect and the tool says that this fails the run.',
   ),
   tool_unavailable: permanent(500, 'run', 'A tool needs a capability that this host does not have.'),
-  sandbox_error: transient(500, 'run', 'The code sandbox could not start.'),
+  sandbox_error: transient(
+    500,
+    'run',
+    'No process for scripts could be started on the worker, and the policy for failed tools ends the run.',
+  ),
   turn_limit: permanent(422, 'run', 'The run reached its limit of steps, model calls or tool calls.'),
   run_timeout: permanent(422, 'run', 'The run was on workers for longer than `limits.wallTimeMs`.'),
   deadline_exceeded: permanent(
@@ -202,6 +206,7 @@ export const toolErrorHints = {
   dataflow_policy_blocked: 'report_to_user',
   capability_blocked: 'report_to_user',
   tool_unavailable: 'report_to_user',
+  sandbox_unavailable: 'retry_later',
   rate_limited: 'retry_later',
   depth_limit: 'try_alternative',
   spill_handle_invalid: 'check_input',

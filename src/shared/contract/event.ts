@@ -45,7 +45,6 @@ export const eventEnvelope = z.object({
   depth: z.int().optional(),
   jobAttempt: z.int().optional(),
   background: z.boolean().optional(),
-  correlationId: z.string().optional(),
 });
 export type EventEnvelope = z.infer<typeof eventEnvelope>;
 
@@ -149,7 +148,6 @@ export const eventBodies = {
   'run.queued': event('The run is accepted: its record exists and its job is about to be in the queue.', {
     kind: text,
     queuedAt: text,
-    attached: z.boolean().optional(),
   }),
   'execution.started': event(
     'The run was submitted with an execution id. Emitted once, before anything else of the run but `run.queued`.',
@@ -163,11 +161,10 @@ export const eventBodies = {
     'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
     { fromCheckpoint: count, previousWorker: text.optional() },
   ),
-  'run.suspended': event('The run waits and needs no worker. `pending` lists what for.', {
-    reason: suspendReason,
-    pending: z.array(pendingView),
-    expiresAt: text.optional(),
-  }),
+  'run.suspended': event(
+    'The run waits and needs no worker. `pending` lists what for, `expiresAt` is when the wait for the first of it ends by itself.',
+    { reason: suspendReason, pending: z.array(pendingView), expiresAt: text.optional() },
+  ),
   'run.resumed': event('What the run waited for has come; a worker is about to take it.', { directiveSummary: text }),
   'run.timeout': event('The run reached its wall-clock limit; `run.failed` follows.', {
     elapsedMs: count,
@@ -306,14 +303,17 @@ export const eventBodies = {
     finalArgs: args,
   }),
   'tool.call.incomplete': event('The model was cut off while it wrote this call. It never runs.', { ...call }),
-  'tool.execute.start': event('A tool starts. `relayed`: the provider runs it, not this worker.', {
-    ...call,
-    args,
-    summary: text,
-    attemptNumber: z.int().min(1).optional(),
-    parentToolCallId: text.optional(),
-    relayed: z.literal(true).optional(),
-  }),
+  'tool.execute.start': event(
+    'A tool starts. `relayed`: the provider runs it, not this worker. `attemptNumber` is that of the model call that asked for it.',
+    {
+      ...call,
+      args,
+      summary: text,
+      attemptNumber: z.int().min(1).optional(),
+      parentToolCallId: text.optional(),
+      relayed: z.literal(true).optional(),
+    },
+  ),
   'tool.execute.progress': event('What the tool says about how far it is.', { toolCallId: text, data: z.unknown() }),
   'tool.execute.partial': event('A part of the result that the tool shows early.', {
     toolCallId: text,

@@ -41,6 +41,8 @@ export const toolMessage = z.object({
   sensitivity: sensitivity.optional(),
   /** Absent: the result of a tool of the operator's own. */
   trust: z.string().optional(),
+  /** What looked like instructions was taken out of it, or there was none. */
+  sanitized: z.literal(true).optional(),
 });
 
 /** One entry of a conversation, independent of any provider's wire format. */

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { errorInfo, type ErrorCode } from '../base/errors.ts';
+import type { ErrorCode } from '../base/errors.ts';
 
 /** Types whose fields are fixed, so that subscribers can be written against them. Nothing emits them. */
 export const reservedEvents = {
-  'run.retrying': z.object({ attempt: z.int().min(1), delayMs: z.int().min(0), error: errorInfo }),
   'agent.followup.queued': z.object({}),
   'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
   'agent.lateral-leak.detected': z.object({

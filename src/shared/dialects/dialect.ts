@@ -34,7 +34,6 @@ type Narrowing<E extends RunEvent> = (event: RunEvent) => event is E;
 export const isMachinery = among([
   'run.queued',
   'execution.started',
-  'run.retrying',
   'run.recovered',
   'run.resumed',
   'policy.decision',

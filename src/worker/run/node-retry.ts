@@ -31,7 +31,7 @@ export async function withNodeRetries(
     growing.add(again.entry);
     ({ state } = growing);
     // Readers have seen the beginning of an answer that will be asked for again.
-    if (outcome.status === 'failed' && outcome.error.code !== 'tool_failed')
+    if (outcome.status === 'failed' && !isOfTool(outcome.error))
       run.writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'stream_broke' });
     run.writer.emit(again.event);
     await run.writer.commit({ entries: [again.entry] });
@@ -82,12 +82,17 @@ function retryAfter(
     t: 'retrying',
     number,
     resumeAt: new Date(clock.now() + delayMs).toISOString(),
-    calls: error.code === 'tool_failed' ? failedCalls(state) : [],
+    calls: isOfTool(error) ? failedCalls(state) : [],
   };
   return {
     entry,
     event: { type: 'node.retrying' as const, attemptNumber: number, error: errorInfoOf(run, error, redactor), delayMs },
   };
+}
+
+/** Did a call end the run, and not a model? */
+function isOfTool({ code }: RunError): boolean {
+  return code === 'tool_failed' || code === 'sandbox_error';
 }
 
 function mayRetry({ code, retryable }: RunError, { retry_on: codes }: NodeRetry): boolean {

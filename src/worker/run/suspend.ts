@@ -49,7 +49,8 @@ export async function suspend(
   // The thread first: a reader that sees the run suspended must also see its thread suspended.
   if (run.thread) await threads.suspend(run.thread.lock);
   for (const event of events) run.writer.emit(event);
-  run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
+  const expiresAt = firstExpiry(pending);
+  run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf), expiresAt });
   await run.writer.commit({
     entries: [
       { v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...orchestrationIn(wait) },
@@ -64,6 +65,11 @@ export async function suspend(
   if (cancelNow && !(isKept && cancelNow.onPendingApprovals === 'hold')) deps.wake(runId, 'a cancel was asked for');
   else await rest(runId, wait, hasCome, deps);
   return { kind: 'suspended' };
+}
+
+/** When the wait for the first of it ends by itself. */
+function firstExpiry(pending: readonly PendingItem[]): string | undefined {
+  return pending.flatMap(({ expiresAt }) => expiresAt ?? []).toSorted()[0];
 }
 
 /** Of all schemas in one record; a step may make many calls. */

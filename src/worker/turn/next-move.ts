@@ -54,6 +54,7 @@ const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
   'rate_limited',
   'sandbox_violation',
   'tool_unavailable',
+  'sandbox_unavailable',
 ]);
 
 /** Places of the calls of the last step whose tool did not work. */
@@ -68,6 +69,7 @@ function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefin
   // Begins with our own words, so that no tool's text can be taken for one of the queue's control messages.
   const message = `a tool failed: ${failed.result.content}`;
   if (toolFailure === 'degrade') return { kind: 'degrade', text: message };
+  if (failed.result.errorKind === 'sandbox_unavailable') return fail(new RunError('sandbox_error', message));
   if (failed.result.errorKind !== 'tool_unavailable') return fail(new RunError('tool_failed', message));
   // Nothing that a model could do, and no other try, gives this worker what it lacks.
   return fail(new RunError('internal', message, { details: { reason: 'tool_unavailable' } }));

@@ -17,11 +17,12 @@ export function buildRequest(
   const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputSchema } = spec;
   const { sessionToken, checkpointToken, serving, compaction, summarised } = state;
   const compactedHere = compaction?.step === state.step + 1;
+  const messages = conversation(spec, state, compactedHere ? compaction.pinned : []);
   return defined({
     requestId,
     // A longer form of this request may have been sent before.
     idempotencyKey: compactedHere ? `${requestId}:after:${summarised?.replaced ?? 0}` : requestId,
-    messages: conversation(spec, state, compactedHere ? compaction.pinned : []),
+    messages,
     tools: tools.length > 0 ? tools : undefined,
     toolChoice: tools.length > 0 ? 'auto' : undefined,
     maxOutputTokens,
@@ -33,15 +34,20 @@ export function buildRequest(
     sessionToken,
     checkpointToken,
     sessionOf: serving,
-    metadata: { ...spec.metadata, ...channels },
+    metadata: { ...spec.metadata, ...channels, tool_output_sanitized: isSanitized(messages) },
   });
 }
 
 /** Marks, for a provider that asks, which text is authored and which is data. */
 const channels = {
   content_channels: { system: 'trusted_system', tool: 'untrusted_tool_output' },
-  tool_output_sanitized: false,
 };
+
+/** Is there output of tools, and was all of it cleaned? */
+function isSanitized(messages: readonly Message[]): boolean {
+  const results = messages.filter((message) => message.role === 'tool');
+  return results.length > 0 && results.every(({ sanitized }) => sanitized === true);
+}
 
 function conversation(
   spec: TurnSpec,

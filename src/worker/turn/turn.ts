@@ -170,6 +170,12 @@ function breakerWait({ spec, deps, growing }: Turn, thrown: unknown): SuspendedW
   return { reason, pending: [item], resumeAtMs: now + retryAfterMs };
 }
 
+/** The attempt that gave the current step its answer. */
+function answeredBy({ attempts, step }: TurnState): number | undefined {
+  const last = attempts.findLast((one) => one.step === step && one.outcome === 'succeeded' && !one.purpose);
+  return last?.attemptNumber;
+}
+
 /** Runs what is open of the current step's calls. The end of the step is emitted together with its last result. */
 async function runTools(turn: Turn): Promise<BatchEnd> {
   const { spec, deps, signal, growing } = turn;
@@ -189,6 +195,7 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
   };
   const host: ToolHost = {
     step: state.step,
+    attemptNumber: answeredBy(state),
     maxParallel: spec.limits.maxParallelTools,
     maxDelegated: spec.limits.subagentFanoutPerStep,
     unknownCalls: state.unknownCalls,

@@ -69,6 +69,8 @@ test('hold: the run goes on waiting for the other decision, and then to its end'
   const { jobs, runId, outcome, record, paid } = await cancelledInBetween('hold');
   expect(outcome).toEqual({ kind: 'suspended' });
   expect(record).toMatchObject({ status: 'suspended', pending: [{ id: 'b' }] });
+  const [suspended] = jobs.eventsOf(runId, 'run.suspended');
+  expect(suspended?.expiresAt).toBe(record?.pending[0]?.expiresAt ?? 'nothing');
   jobs.ports.decide(runId, { approvals: [{ toolCallId: 'b', granted: true }] });
   await jobs.deliver(runId);
   expect(await jobs.ports.runs.load(runId)).toMatchObject({ status: 'completed', result: { text: '2 results' } });

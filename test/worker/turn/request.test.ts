@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolCallsOf, type Message } from '../../../src/shared/contract/message.ts';
 import { pairMessages } from '../../../src/shared/contract/thread/turn-log.ts';
+import type { Tool } from '../../../src/worker/tools/tool.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn } from './world.ts';
 
@@ -53,6 +54,20 @@ test('everything that is set goes out, the system text first and tools with a fr
     metadata: { run_id: 'R', agent_name: 'a', tool_output_sanitized: false },
   });
   expect(turn.requests[0]?.messages.map((message) => message.role)).toEqual(['system', 'user', 'assistant', 'user']);
+});
+
+test('a request says that tool output is sanitized once there is some, and all of it was cleaned', async () => {
+  const asked = async (...tools: readonly Tool[]) => {
+    const turn = makeTurn({ script: bySteps({ toolCalls: tools.map(({ name }) => ({ name })) }), tools: [...tools] });
+    await turn.run();
+    return turn.requests.map(({ metadata }) => metadata?.['tool_output_sanitized']);
+  };
+  const own = tool('own', () => 'seen');
+  const wrapped = tool('wrapped', () => 'seen', { inboundSanitization: 'wrap' });
+  const blocked = tool('blocked', () => 'seen', { inboundSanitization: 'block' });
+  const fails = tool('fails', () => Promise.reject(new Error('seen')), { inboundSanitization: 'wrap' });
+  expect(await asked(wrapped, blocked, fails)).toEqual([false, true]);
+  expect(await asked(wrapped, own)).toEqual([false, false]);
 });
 
 test('messages that pair stay as they are', () => {

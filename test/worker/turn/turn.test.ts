@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunError } from '../../../src/shared/base/errors.ts';
+import { ToolError } from '../../../src/worker/tools/tool-error.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
@@ -475,6 +476,19 @@ test('a failing tool ends the run where the agent says so', async () => {
   expect(outcome).toMatchObject({ status: 'failed', error: { code: 'tool_failed', retryable: true } });
   expect(outcome.status === 'failed' && outcome.error.message).toMatch(/^a tool failed: /);
   expect(turn.requests).toHaveLength(1);
+});
+
+test('where no script can be run at all, a run that such a failure ends has an error of its own', async () => {
+  const broken = tool('look', () => Promise.reject(new ToolError('sandbox_unavailable', 'no process for scripts')));
+  const turn = makeTurn({ script: bySteps(callsLook), tools: [broken], spec: { toolFailure: 'fail' } });
+  expect(await turn.run()).toMatchObject({ status: 'failed', error: { code: 'sandbox_error', retryable: true } });
+});
+
+test('the start of a call names the attempt of the model that asked for it', async () => {
+  const turn = makeTurn({ script: bySteps(callsLook, callsLook), tools: [look] });
+  await turn.run();
+  const starts = turn.events.filter((event) => event.type === 'tool.execute.start');
+  expect(starts.map(({ attemptNumber }) => attemptNumber)).toEqual([1, 2]);
 });
 
 test('a failing tool ends the run as degraded where the agent says so', async () => {

@@ -76,9 +76,9 @@ export function resultsSoFar({ openCalls, calls }: TurnState): readonly ToolMess
 
 function resultIn({ id, name, result }: StepCall): ToolMessage[] {
   if (!result) return [];
-  const { content, errorKind, sensitivity, trust } = result;
+  const { content, errorKind, sensitivity, trust, sanitized } = result;
   const isError = errorKind === undefined ? undefined : true;
-  return [defined({ role: 'tool', toolCallId: id, toolName: name, content, isError, sensitivity, trust })];
+  return [defined({ role: 'tool', toolCallId: id, toolName: name, content, isError, sensitivity, trust, sanitized })];
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -377,8 +377,8 @@ export class JournalFold {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'tool_result') return;
-    const { content, sensitivity, errorKind, correctable, trust, promoted = [], handoff } = entry;
-    const result = { content, sensitivity, errorKind, correctable, trust, handoff };
+    const { content, sensitivity, errorKind, correctable, trust, sanitized, promoted = [], handoff } = entry;
+    const result = { content, sensitivity, errorKind, correctable, trust, sanitized, handoff };
     this.#state.calls[entry.index] = { ...call, status: 'tool_result', result };
     for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
     for (const name of promoted) if (!this.#state.promoted.includes(name)) this.#state.promoted.push(name);

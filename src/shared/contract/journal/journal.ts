@@ -110,6 +110,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     correctable: z.boolean().optional(),
     /** Absent: the result of a tool of the operator's own. */
     trust: trustClass.optional(),
+    /** What looked like instructions was taken out of it, or there was none. Absent: it is as the tool wrote it. */
+    sanitized: z.literal(true).optional(),
     /** Deferred tools that the model may call from the next step on. */
     promoted: z.array(text).optional(),
     /** The conversation goes on with this agent. */

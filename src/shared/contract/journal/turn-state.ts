@@ -9,7 +9,10 @@ import type { ConversationState } from './conversation.ts';
 
 /** What the model gets for a call: a tool's output, or an error text with its kind. */
 export interface CallResult extends Readonly<
-  Pick<JournalEntryOf<'tool_result'>, 'content' | 'sensitivity' | 'errorKind' | 'correctable' | 'trust' | 'handoff'>
+  Pick<
+    JournalEntryOf<'tool_result'>,
+    'content' | 'sensitivity' | 'errorKind' | 'correctable' | 'trust' | 'sanitized' | 'handoff'
+  >
 > {
   /** Deferred tools that the model may call from the next step on. */
   readonly promoted?: readonly string[] | undefined;

@@ -108,7 +108,7 @@ const kindOf: Readonly<Record<ScriptFailure, ToolErrorKind>> = {
   timeout: 'timeout',
   aborted: 'aborted',
   busy: 'rate_limited',
-  unavailable: 'execution_failed',
+  unavailable: 'sandbox_unavailable',
 };
 
 const maxAnswerChars = 24_000;

@@ -54,6 +54,8 @@ export interface ToolRunContext {
 /** What the executor asks of the turn that it works for. */
 export interface ToolHost {
   readonly step: number;
+  /** Of the model call that asked for the calls. Absent: it is not known any more. */
+  readonly attemptNumber?: number | undefined;
   readonly maxParallel: number;
   /** How many calls of a step other agents do. */
   readonly maxDelegated: number;

@@ -15,16 +15,20 @@ import { errorResult, messageIn } from '../tool-error.ts';
  * or a person has denied it.
  */
 export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, result?: CallResult): void {
-  host.emit(startEvent(prepared, result));
+  host.emit(startEvent(prepared, host, result));
 }
 
 /** The event of a call's start. */
-export function startEvent(prepared: PreparedCall, result?: CallResult): EventBody {
+export function startEvent(
+  prepared: PreparedCall,
+  { attemptNumber }: Pick<Batch['host'], 'attemptNumber'>,
+  result?: CallResult,
+): EventBody {
   const { id: toolCallId, name: toolName } = prepared.call;
   const args = prepared.kind === 'ready' && result?.errorKind === undefined ? prepared.shown : {};
   const { parentToolCallId } = prepared;
   const summary = callSummary(toolName, args);
-  return { type: 'tool.execute.start', toolCallId, toolName, args, summary, parentToolCallId };
+  return { type: 'tool.execute.start', toolCallId, toolName, args, summary, attemptNumber, parentToolCallId };
 }
 
 /** Publishes how a call ended and hands its result to the journal, together with the events `before` it. */
@@ -103,7 +107,7 @@ function settle(
   before: readonly EventBody[],
 ): void {
   const { call } = prepared;
-  const { content, errorKind, correctable, trust, promoted, handoff } = result;
+  const { content, errorKind, correctable, trust, sanitized, promoted, handoff } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   const sensitivity = result.sensitivity ?? seen;
@@ -120,6 +124,7 @@ function settle(
     errorKind,
     correctable: correctable ? true : undefined,
     trust: trust === 'user-defined' ? undefined : trust,
+    sanitized,
     promoted: promoted && promoted.length > 0 ? [...promoted] : undefined,
     handoff,
   };

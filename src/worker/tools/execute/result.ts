@@ -1,6 +1,6 @@
 import { sha256 } from '../../../shared/base/ids.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { sanitise } from '../../guards/sanitise.ts';
+import { sanitise, type Sanitised, treatmentOf } from '../../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
 import { clip } from '../../../shared/base/text.ts';
 import type { CallResult } from '../../../shared/contract/journal/turn-state.ts';
@@ -40,11 +40,12 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
     if (output.isError) {
       const message = batch.host.redactor.text(clean.text);
       const failed = errorResult({ kind: 'execution_failed', message }, call.name);
-      return { ...failed, trust: origin.trust, findings: clean.findings };
+      return { ...failed, trust: origin.trust, findings: clean.findings, sanitized: clean.sanitized };
     }
     return {
       content: clean.text,
       trust: origin.trust,
+      sanitized: clean.sanitized,
       findings: clean.findings.length > 0 ? clean.findings : undefined,
       sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
       handle: output.handle ?? fitted.handle,
@@ -59,7 +60,8 @@ export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: B
   const text = batch.host.redactor.text(clip(message, maxErrorChars));
   const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
   const shown = clean.blocked ? 'it failed, and its message was refused' : clean.text;
-  return { ...errorResult({ kind, message: shown }, call.name), trust: tool.trust, findings: clean.findings };
+  const failed = errorResult({ kind, message: shown }, call.name);
+  return { ...failed, trust: tool.trust, findings: clean.findings, sanitized: clean.sanitized };
 }
 
 type Origin = NonNullable<ToolOutput['origin']>;
@@ -70,11 +72,12 @@ function cleaned(
   tool: Pick<Tool, 'inboundSanitization'>,
   { toolName, trust, inboundSanitization }: Pick<Origin, 'toolName' | 'trust' | 'inboundSanitization'>,
   { host, context }: Pick<Batch, 'host' | 'context'>,
-): ReturnType<typeof sanitise> {
-  const treatment = inboundSanitization ?? tool.inboundSanitization;
+): Sanitised & Pick<CallResult, 'sanitized'> {
+  const treatment = inboundSanitization ?? tool.inboundSanitization ?? treatmentOf[trust];
   // The same for every worker that finishes the same call, and unknown to the author of the text.
   const nonce = sha256(`${context.runId}:${host.step}:${toolName}`).slice(0, 12);
-  return sanitise(text, { trust, toolName, nonce, treatment });
+  const sanitized = treatment === 'wrap' || treatment === 'block' ? true : undefined;
+  return { ...sanitise(text, { trust, toolName, nonce, treatment }), sanitized };
 }
 
 /** The beginning of a result for events, scrubbed. Scrubs more than it shows, so that no cut leaves half a credential. */

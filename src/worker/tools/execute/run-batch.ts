@@ -43,7 +43,7 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
     const starting = admitted.filter((call) => !handsOver(call, batch) && (!isDelegated(call) || needsIntent(call)));
     const starts = [...starting.map((call) => ({ call, result: undefined })), ...concluded];
     const inCallOrder = starts.toSorted((a, b) => a.call.call.index - b.call.call.index);
-    const events = inCallOrder.map(({ call, result }) => startEvent(call, result));
+    const events = inCallOrder.map(({ call, result }) => startEvent(call, host, result));
     const begun = await begin(admitted, events, batch);
     for (const { call, result, denied } of concluded)
       conclude(call, { kind: 'result', result }, 0, batch, denied && [denied]);
