@@ -6,8 +6,8 @@ import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { ChatTurnHooks, Millrace } from '../src/producer/index.ts';
 import { startScratchRedis } from './support/scratch-redis.ts';
 import { defineAgent, startWorker } from '../src/worker/index.ts';
-import { createScriptedProvider } from '../src/worker/llm/backends/scripted.ts';
-import { scripted } from './support/scripted.ts';
+import { scriptedModel } from '../src/testing/scripted-model.ts';
+import { always } from '../src/testing/scripts.ts';
 import { readAll, shownText, typesOf, type Line } from './producer/chat/support.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks } from './support/markdown.ts';
@@ -26,7 +26,7 @@ async function program<T>(name: string): Promise<T> {
 /** A worker that answers every turn. */
 async function answering(redis: string, prefix: string): Promise<void> {
   const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini' })];
-  const worker = await startWorker({ redis, prefix, agents, provider: createScriptedProvider(scripted.text(text)) });
+  const worker = await startWorker({ redis, prefix, agents, provider: scriptedModel(always(text)) });
   onTestFinished(() => worker.stop(1_000));
 }
 

@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { taskResult, taskSettings, taskStoppedBy } from '../src/shared/contract/orchestration/task.ts';
 import type { AgentAdapter, AgentManifest, TaskOutcome } from '../src/worker/index.ts';
-import { createScriptedProvider } from '../src/worker/llm/backends/scripted.ts';
-import { scripted } from './support/scripted.ts';
+import { scriptedModel } from '../src/testing/scripted-model.ts';
+import { always } from '../src/testing/scripts.ts';
 import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { defineAgentManifest, type SurfaceName } from '../src/worker/local/manifest/define-manifest.ts';
 import { runManifest } from '../src/worker/local/manifest/run-manifest.ts';
@@ -59,7 +59,7 @@ test('the answer on the page goes on with a task from a file', async () => {
 test('the manifest on the page is one that can be measured', async () => {
   const { folder } = pageFiles(page);
   const { manifest } = await load<{ manifest: AgentManifest<string> }>(folder, 'benchmark/support.ts');
-  const provider = createScriptedProvider(scripted.text('Yes.'));
+  const provider = scriptedModel(always('Yes.'));
   expect((await runManifest(manifest, 'Is order 7 there?', { provider })).score.score).toBe(1);
 });
 

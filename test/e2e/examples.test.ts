@@ -4,8 +4,8 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { startWorker } from '../../src/worker/index.ts';
-import { createScriptedProvider } from '../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../support/scripted.ts';
+import { scriptedModel } from '../../src/testing/scripted-model.ts';
+import { always } from '../../src/testing/scripts.ts';
 import { defineAgent } from '../../src/worker/agents/define-agent.ts';
 import { childEnv } from '../support/child-env.ts';
 import { builtEntry } from '../support/entries.ts';
@@ -102,7 +102,7 @@ test('the workflow example hands the output of its first node to the second', as
 test('the client example follows a run on a worker to its end', async () => {
   const redis = inject('redisUrl');
   const support = defineAgent({ id: 'support', model: 'gpt-5.2-mini' });
-  const provider = createScriptedProvider(scripted.text('It was delivered.'));
+  const provider = scriptedModel(always('It was delivered.'));
   // The example uses the default prefix, which no other test does.
   const worker = await startWorker({ redis, agents: [support], provider });
   onTestFinished(() => worker.stop(1_000));

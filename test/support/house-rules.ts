@@ -48,7 +48,9 @@ const fences: Readonly<Record<string, RegExp>> = {
 export const turnStarters: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   'src/worker/turn/turn.ts': { runTurn: ['src/worker/run/run-job.ts'] },
   'src/worker/run/run-job.ts': { runJob: ['src/worker/jobs/consumer.ts', 'src/worker/local/drive.ts'] },
-  'src/worker/local/create-agent.ts': { createAgentWith: ['src/worker/index.ts', 'src/worker/local/agent-engine.ts'] },
+  'src/worker/local/create-agent.ts': {
+    createAgentWith: ['src/worker/index.ts', 'src/worker/local/agent-engine.ts', 'src/testing/test-agent.ts'],
+  },
   'src/worker/local/agent-engine.ts': { createAgentEngine: ['src/worker/local/runner-defaults.ts'] },
 };
 

@@ -28,6 +28,9 @@ export function repeat(ms: number, work: () => Promise<unknown>, onError: (error
   };
 }
 
+/** Longer timers fire at once. */
+export const longestTimerMs = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

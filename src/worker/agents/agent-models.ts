@@ -16,6 +16,8 @@ export interface ModelsOptions {
   readonly price: PriceLookup;
   readonly clock?: Clock | undefined;
   readonly onAuthError?: ChainDeps['onAuthError'] | undefined;
+  /** Spreads retries. Default: at random. */
+  readonly random?: ChainDeps['random'] | undefined;
   /** Known from the start. */
   readonly agents?: Iterable<LoadedAgent>;
 }
@@ -43,7 +45,7 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
  */
 export function modelsOf(
   providers: Pick<Providers, 'providerFor'>,
-  { price, clock = systemClock, onAuthError, agents = [] }: ModelsOptions,
+  { price, clock = systemClock, onAuthError, random, agents = [] }: ModelsOptions,
 ): AgentModels {
   const preferred = new Map<string, PreferredModels>();
   const preferredOf = (agent: LoadedAgent) => {
@@ -65,7 +67,7 @@ export function modelsOf(
       const { summarizer, served } = preferredOf(agent);
       const lookUp = (name: string, provider: string | undefined) =>
         served(name, provider) ?? providers.providerFor(name, provider);
-      const deps = { clock, price, onAuthError };
+      const deps = { clock, price, onAuthError, random };
       return summarizer && compactionModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past, log) {
@@ -86,7 +88,7 @@ export function modelsOf(
       if (!candidates.every((found) => found !== undefined)) return undefined;
       const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
       const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
-      const deps = { clock, price, log, cooldownMs, policy, resolve, onAuthError };
+      const deps = { clock, price, log, cooldownMs, policy, resolve, onAuthError, random };
       return new FallbackChain(candidates, deps, past);
     },
   };

@@ -29,7 +29,7 @@ export interface ChainDeps {
    */
   readonly onAuthError?: ((provider: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /** 0 to 1, for the jitter of waits. */
-  readonly random?: () => number;
+  readonly random?: (() => number) | undefined;
   /** How long a provider is left alone after a 429, and a model that used up its attempts, unless it answers before. */
   readonly cooldownMs?: number;
   readonly policy?: ChainPolicy;

@@ -9,7 +9,7 @@ import { createBoundary, type Boundary } from '../agents/credentials.ts';
 import { modelsOf } from '../agents/agent-models.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import { loadedAll, type LoadedAgent } from '../agents/loaded-agent.ts';
-import { createToolkit } from '../agents/toolkit.ts';
+import { createToolkit, type ToolServices } from '../agents/toolkit.ts';
 import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
 import { configuredTools } from '../tools/configure.ts';
@@ -30,9 +30,22 @@ export interface AgentSession {
   readonly boundary: Boundary;
 }
 
+/** What a test looks at, and puts in the place of what runs work with. See `testAgent` in `millrace/testing`. */
+export interface TestSeams {
+  newRunId(): string;
+  /** Spreads retries. */
+  random(): number;
+  /** Gets the events of all runs of the handle, those of children included. */
+  onEvents(runId: string, events: readonly RunEvent[]): void;
+  /** The agents, and the tools of servers, with others in the place of some tools. */
+  agents(loaded: ReadonlyMap<string, LoadedAgent>): Map<string, LoadedAgent>;
+  services(services: ToolServices): ToolServices;
+}
+
 type Options = CreateAgentOptions & {
   readonly env: NonNullable<CreateAgentOptions['env']>;
   readonly session?: AgentSession;
+  readonly seams?: TestSeams;
 };
 
 /**
@@ -44,7 +57,7 @@ type Options = CreateAgentOptions & {
  * const { text, costMicrocents } = await agent.run('Where is order 7?');
  */
 export function createAgentWith(agent: Agent, options: Options): AgentHandle {
-  const { session } = options;
+  const { session, seams } = options;
   const deps = depsFor(agent, options);
   const { ports, compactionRequests } = deps;
   const loaded = deps.agents.get(agent.definition.id) as LoadedAgent;
@@ -63,7 +76,9 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
       };
       return follow(runId, ready, signal);
     }
-    const record = newRecord(id, input, asked, session?.id ?? asked.thread, ports.clock.now());
+    const nowMs = ports.clock.now();
+    const runId = seams?.newRunId() ?? newRunId(nowMs);
+    const record = newRecord({ runId, agent: id, input, thread: session?.id ?? asked.thread }, asked, nowMs);
     const ready = async () => {
       if (!session) await refuseLockedThread(record, ports);
       ports.create(record);
@@ -104,12 +119,17 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     serverIdleMs: 0,
     capabilities: options.capabilities,
   });
-  const agents = loadedAll([agent, ...(options.agents ?? [])], toolkit.offer);
+  const { seams } = options;
+  const loaded = loadedAll([agent, ...(options.agents ?? [])], toolkit.offer);
+  const agents = seams?.agents(loaded) ?? loaded;
+  const services = toolkit.services(ports);
+  if (seams) ports.onEvents((runId, events) => seams.onEvents(runId, events));
   const models = modelsOf(providers, {
     price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
     clock: ports.clock,
     agents: agents.values(),
     onAuthError: options.onAuthError,
+    random: seams?.random,
   });
   return localDeps({
     ...models,
@@ -117,22 +137,19 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     agents,
     compactionRequests: agents.get(agent.definition.id)?.definition.compaction && new CompactionRequests(),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    tools: { ...toolkit.services(ports), agents: () => agents },
+    tools: { ...(seams?.services(services) ?? services), agents: () => agents },
     loadTask: options.loadTask,
   });
 }
 
 function newRecord(
-  agent: string,
-  input: string,
-  asked: Omit<AgentRunOptions, 'signal'>,
-  thread: string | undefined,
+  { runId, ...request }: Record<'runId' | 'agent' | 'input', string> & { readonly thread: string | undefined },
+  asked: Omit<AgentRunOptions, 'signal' | 'thread'>,
   nowMs: number,
 ): RunRecord {
   // The caller has the definition of the agent, so its limits do not bound this caller.
-  const request = runRequest.parse({ agent, input, ...asked, thread, raise: true });
-  const run = { runId: newRunId(nowMs), tenant: 'default', kind: 'agent.turn', queue: 'in-memory', request } as const;
-  return queuedRecord(run, nowMs);
+  const parsed = runRequest.parse({ ...asked, ...request, raise: true });
+  return queuedRecord({ runId, tenant: 'default', kind: 'agent.turn', queue: 'in-memory', request: parsed }, nowMs);
 }
 
 function stateOf(runId: string, ports: InMemoryPorts): RunState {

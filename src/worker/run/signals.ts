@@ -1,11 +1,8 @@
-import { repeat, type Clock } from '../../shared/base/clock.ts';
+import { longestTimerMs, repeat, type Clock } from '../../shared/base/clock.ts';
 import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineExceeded } from '../../shared/contract/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Ports } from './ports.ts';
-
-/** Longer timers fire at once. */
-const longestTimerMs = 2 ** 31 - 1;
 
 /**
  * Everything that can stop a run from outside, as one signal with its reason: `cancelled`, `run_timeout`,

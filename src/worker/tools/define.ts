@@ -45,6 +45,8 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     ? async (key, args, signal) =>
         (await definition.reconcile?.(key, args as z.output<Input>, signal)) ?? { outcome: 'unknown' }
     : undefined;
+  const { outputSchema } = definition;
+  const checkOutput = outputSchema && ((value: unknown) => checkedOutput(outputSchema, value));
   const tool: Tool = {
     ...plain,
     parameters,
@@ -59,10 +61,11 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
       reconcile,
       summarize,
       facts: facts as Tool['facts'],
+      checkOutput,
     }),
     execute: (args, context) => {
       const value = definition.execute(args as z.output<Input>, context);
-      return definition.outputSchema ? checkedOutput(definition.outputSchema, value) : value;
+      return checkOutput ? checkOutput(value) : value;
     },
   };
   Object.defineProperty(tool, brand, { value: true });

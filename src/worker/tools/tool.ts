@@ -264,6 +264,8 @@ export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   readonly handoff?: string;
   /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;
+  /** The result as `outputSchema` makes it. Rejects with an `invalid_output` error. Absent: any result will do. */
+  readonly checkOutput?: (value: unknown) => Promise<unknown>;
   readonly reconcile?: (key: string, args: unknown, signal: AbortSignal) => Promise<Reconciliation>;
 }
 

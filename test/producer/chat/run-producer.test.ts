@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createInMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
 import { createAgent, defineAgent, defineTool } from '../../../src/worker/index.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always, callsTool } from '../../../src/testing/scripts.ts';
 import { z } from 'zod';
 import { hooks, identity, readAll, shownText, typesOf } from './support.ts';
 
@@ -24,7 +24,7 @@ async function turnOf(says: ModelScript) {
 }
 
 test('an agent in this process answers a turn: one envelope, its text streamed and stored', async () => {
-  const { lines, stored } = await turnOf(scripted.text('It was sent.'));
+  const { lines, stored } = await turnOf(always('It was sent.'));
   expect(typesOf(lines).filter((type) => type.startsWith('session.run.'))).toEqual([
     'session.run.started',
     'session.run.completed',
@@ -34,7 +34,7 @@ test('an agent in this process answers a turn: one envelope, its text streamed a
 
 test.each<[string, ModelScript, string]>([
   ['fails', () => ({ error: { kind: 'bad_request' } }), ''],
-  ['waits for a person', scripted.callsTool('pay'), 'the run has no answer'],
+  ['waits for a person', callsTool('pay'), 'the run has no answer'],
 ])('an agent that %s fails the turn, and nothing is stored', async (_, script, message) => {
   const { lines, stored } = await turnOf(script);
   expect(typesOf(lines.slice(-2))).toEqual(['error', 'session.run.failed']);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { afkResult } from '../../../src/shared/dialects/afk.ts';
 import { createAgent, defineAgent, projectEvents } from '../../../src/worker/index.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { all } from '../../support/http.ts';
 
 function agentThat(script: ModelScript) {
@@ -11,9 +11,7 @@ function agentThat(script: ModelScript) {
 }
 
 test('the events of an agent in this process can be written in a dialect', async () => {
-  const written = await all(
-    projectEvents(agentThat(scripted.text('It was sent.')).stream('Where is order 7?'), 'graphorin'),
-  );
+  const written = await all(projectEvents(agentThat(always('It was sent.')).stream('Where is order 7?'), 'graphorin'));
   expect(written.map(({ type }) => type)).toEqual([
     'agent.start',
     'step.start',
@@ -27,7 +25,7 @@ test('the events of an agent in this process can be written in a dialect', async
 });
 
 test.each<[string, ModelScript, string]>([
-  ['completed', scripted.text('It was sent.'), 'It was sent.'],
+  ['completed', always('It was sent.'), 'It was sent.'],
   ['failed', () => ({ error: { kind: 'bad_request' } }), ''],
 ])(
   'a run that ended as %s ends with its whole result, which is the one that a caller gets who waited',

@@ -4,7 +4,7 @@ import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { inPieces, pipe, textFrom } from '../../../src/worker/local/pipe.ts';
 
@@ -40,7 +40,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 const paragraphs = ['First. ', 'Second. ', 'Third. '].map((word) => word.repeat(10).trim());
 
 test('a reviewer reads the answer of another agent piece by piece', async () => {
-  const writer = agent('writer', scripted.text(paragraphs.join('\n\n')));
+  const writer = agent('writer', always(paragraphs.join('\n\n')));
   const reviewer = agent('reviewer', ({ messages }) => {
     const asked = messages.at(-1);
     return { text: `I read: ${asked?.role === 'user' ? asked.content : ''}` };
@@ -130,6 +130,6 @@ test('pieces hold everything but the space around them, are short enough, and cu
 });
 
 test.each([63, 100_001, 70.5])('pieces of %s characters are refused', async (pieceChars) => {
-  const piped = pipe(source(completed).events, agent('a', scripted.text('x')), { pieceChars });
+  const piped = pipe(source(completed).events, agent('a', always('x')), { pieceChars });
   await expect(piped.next()).rejects.toMatchObject({ code: 'invalid_config' });
 });

@@ -4,7 +4,7 @@ import { eventBodies, type EventBody } from '../../../src/shared/contract/event.
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   evaluatorOptimizer,
@@ -199,7 +199,7 @@ test.each([
   ['PASS or FAIL? FAIL', false, 'PASS or FAIL? FAIL'],
   ['It is fine, PASS', false, 'It is fine, PASS'],
 ])('a free-form judge that writes %j lets an answer pass: %s', async (answer, passed, critique) => {
-  const judge = agent('judge', scripted.text(answer));
+  const judge = agent('judge', always(answer));
   const { best, usage, costMicrocents } = await evaluated({ kind: 'free-form', criteria: 'Be short.', judge }, 'x');
   expect(best).toMatchObject({ passed, critique });
   expect(usage.total).toBeGreaterThan(0);
@@ -211,7 +211,7 @@ test.each([
   [{ score: 7.5, critique: 'shorter' }, undefined, false],
   [{ score: 5 }, 5, true],
 ])('a judge that gives %j of %s points lets an answer pass: %s', async (answer, passScore, passed) => {
-  const judge = agent('judge', scripted.text(JSON.stringify(answer)));
+  const judge = agent('judge', always(JSON.stringify(answer)));
   const rubric = { kind: 'llm-judge' as const, criteria: 'Be short.', judge, ...(passScore && { passScore }) };
   expect((await evaluated(rubric, 'x')).best).toMatchObject({ passed, score: answer.score });
 });
@@ -219,7 +219,7 @@ test.each([
 test.each(['Eight points.', '{"score": 11}', '{"points": 8}'])(
   'a judge that writes %s gave no points',
   async (answer) => {
-    const judge = agent('judge', scripted.text(answer));
+    const judge = agent('judge', always(answer));
     await expect(evaluated({ kind: 'llm-judge', criteria: 'x', judge }, 'x')).rejects.toMatchObject({
       code: 'output_validation_failed',
     });
@@ -250,7 +250,7 @@ test('a judge gets the criteria, and the answer between marks that it cannot con
 });
 
 test('a run is an answer with its cost, and one that failed throws as it failed', async () => {
-  const good = answerOf(await agent('good', scripted.text('Hello.')).run('Hi.'));
+  const good = answerOf(await agent('good', always('Hello.')).run('Hi.'));
   expect(good.output).toBe('Hello.');
   expect(good.usage.total).toBeGreaterThan(0);
   const failing = await agent('bad', () => ({ error: { kind: 'auth' } })).run('Hi.');

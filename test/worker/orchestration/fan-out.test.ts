@@ -5,7 +5,7 @@ import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always, callsTool } from '../../../src/testing/scripts.ts';
 import { childOf } from '../../../src/worker/local/agent-handle.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { runFanOut } from '../../../src/worker/orchestration/fan-out.ts';
@@ -336,7 +336,7 @@ const look = defineTool({
 });
 
 test('agents of this process are children, with their costs and calls', async () => {
-  const looking = agent('looking', scripted.callsTool('look', {}, 'I saw it.'), [look]);
+  const looking = agent('looking', callsTool('look', {}, 'I saw it.'), [look]);
   const failing = agent('failing', () => ({ error: { kind: 'auth' } }));
   const children = [childOf(looking, 'Look.'), childOf(failing, 'Fail.')];
   const result = await looking.fanOut({ children, perBudget: { toolCalls: 5 } });
@@ -349,7 +349,7 @@ test('agents of this process are children, with their costs and calls', async ()
 });
 
 test('the answer of a run will do as the answer of a child, unless tool calls have to be counted', async () => {
-  const activeAgent = agent('activeAgent', scripted.text('Hello.'));
+  const activeAgent = agent('activeAgent', always('Hello.'));
   const children = [{ agentId: 'activeAgent', invoke: (): Promise<RunOutcomeView> => activeAgent.run('Speak.') }];
   expect((await runFanOut({ children })).output).toBe('Hello.');
   const counted = await runFanOut({ children, perBudget: { toolCalls: 3 } });
@@ -359,7 +359,7 @@ test('the answer of a run will do as the answer of a child, unless tool calls ha
 
 test('a run that would wait for a person has failed as a child', async () => {
   const gated = { ...look, needsApproval: () => true };
-  const asking = agent('asking', scripted.callsTool('look'), [gated]);
+  const asking = agent('asking', callsTool('look'), [gated]);
   const { children } = await runFanOut({ children: [childOf(asking, 'Look.')] });
   expect(children[0]).toMatchObject({
     status: 'failed',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunRecord } from '../../../src/shared/contract/run.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
@@ -21,7 +21,7 @@ function makeWorld(script: ModelScript, fails = false) {
 }
 
 test('post-run jobs are queued after the run has ended and before the lock is released', async () => {
-  const world = makeWorld(scripted.text('It was sent.'));
+  const world = makeWorld(always('It was sent.'));
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await world.deliver(runId);
   expect(world.dispatched).toEqual([{ runId, status: 'completed', lockOwner: runId }]);
@@ -30,7 +30,7 @@ test('post-run jobs are queued after the run has ended and before the lock is re
 });
 
 test('a worker that died right after the end of a run leaves them to the next delivery, and the answer is there', async () => {
-  const world = makeWorld(scripted.text('It was sent.'), true);
+  const world = makeWorld(always('It was sent.'), true);
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await expect(world.deliver(runId)).rejects.toThrow('redis is away');
   expect((await world.load(runId))?.result?.text).toBe('It was sent.');
@@ -42,11 +42,11 @@ test('a worker that died right after the end of a run leaves them to the next de
 });
 
 test('a run without a thread, one that failed, and one that was cancelled have no post-run jobs', async () => {
-  const alone = makeWorld(scripted.text('It was sent.'));
+  const alone = makeWorld(always('It was sent.'));
   await alone.deliver(alone.submit({ input: 'Where is order 7?' }));
   const failed = makeWorld(() => ({ error: { kind: 'bad_request' } }));
   await failed.deliver(failed.submit({ input: 'Where is order 7?', thread: 'talk' }));
-  const cancelled = makeWorld(scripted.text('never'));
+  const cancelled = makeWorld(always('never'));
   const runId = cancelled.submit({ input: 'Where is order 7?', thread: 'talk' });
   cancelled.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
   await cancelled.deliver(runId);

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { isTerminal } from '../../../src/shared/contract/event.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { makeJobs } from './job-world.ts';
@@ -18,7 +18,7 @@ async function endOf(script: ModelScript, overrides: { background?: boolean } = 
 }
 
 test('a run that completes emits what it used, then its answer, then its end', async () => {
-  const { events, last } = await endOf(scripted.text('It was sent.'));
+  const { events, last } = await endOf(always('It was sent.'));
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.response', 'agent.end', 'run.completed']);
   const end = last.at(-1);
   const { usage, costMicrocents } = end as Extract<typeof end, { type: 'run.completed' }>;
@@ -28,19 +28,19 @@ test('a run that completes emits what it used, then its answer, then its end', a
 });
 
 test('a run in the background has no response to deliver', async () => {
-  const { last } = await endOf(scripted.text('It was sent.'), { background: true });
+  const { last } = await endOf(always('It was sent.'), { background: true });
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.completed']);
 });
 
 test('a run that fails, and one that is cancelled, emit what they used and have no response', async () => {
   const failed = await endOf(() => ({ error: { kind: 'bad_request' } }));
   expect(failed.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.error', 'run.failed']);
-  const cancelled = await endOf(scripted.text('never'), {}, true);
+  const cancelled = await endOf(always('never'), {}, true);
   expect(cancelled.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.cancelled']);
 });
 
 test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
-  ['completed', scripted.text('It was sent.')],
+  ['completed', always('It was sent.')],
   ['failed', () => ({ error: { kind: 'bad_request' } })],
   [
     'failed',
@@ -50,7 +50,7 @@ test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
     },
     20,
   ],
-  ['cancelled', scripted.text('never')],
+  ['cancelled', always('never')],
 ])(
   'while a run that is to end as %s writes to its thread, its log has no terminal event yet',
   async (how, script, wallTimeMs = 300_000) => {

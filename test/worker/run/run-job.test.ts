@@ -3,7 +3,8 @@ import type { ClaimRequest } from '../../../src/shared/state/run/claim.ts';
 import { describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { scriptedModel } from '../../../src/testing/scripted-model.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
@@ -11,7 +12,7 @@ import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 
 function makeWorld() {
-  const provider = createScriptedProvider(scripted.text('It was sent.'));
+  const provider = scriptedModel(always('It was sent.'));
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), provider);
   const observe = vi.spyOn(jobs.ports, 'observe');
   const runId = jobs.submit({ input: 'Where is order 7?' });

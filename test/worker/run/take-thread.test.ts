@@ -2,16 +2,13 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { OnBusy } from '../../../src/shared/contract/thread/thread.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { scriptedModel } from '../../../src/testing/scripted-model.ts';
+import { always } from '../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
 function inThread() {
-  const jobs = makeJobs(
-    defineAgent({ id: 'support', model: 'gpt-5.2-mini' }),
-    createScriptedProvider(scripted.text('ok')),
-  );
+  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), scriptedModel(always('ok')));
   return { jobs, runId: jobs.submit({ input: 'Where is order 7?', thread: 't1' }) };
 }
 

@@ -6,7 +6,7 @@ import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../support/scripted.ts';
+import { callsTool } from '../../../src/testing/scripts.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question } from './world.ts';
@@ -409,7 +409,7 @@ test('tools that a provider runs itself are emitted and not run, and are no part
 
 test('the result of a tool keeps its label in the journal and in the conversation', async () => {
   const look = tool('look', () => 'top secret', { sensitivity: 'secret' });
-  const turn = makeTurn({ script: scripted.callsTool('look'), tools: [look] });
+  const turn = makeTurn({ script: callsTool('look'), tools: [look] });
   await turn.run();
   expect(turn.journal).toContainEqual(expect.objectContaining({ t: 'tool_result', sensitivity: 'secret' }));
   expect(turn.requests[1]?.messages.at(-1)).toMatchObject({
@@ -417,7 +417,7 @@ test('the result of a tool keeps its label in the journal and in the conversatio
     content: 'top secret',
     sensitivity: 'secret',
   });
-  const other = makeTurn({ script: scripted.callsTool('look'), tools: [tool('look', () => 'x')] });
+  const other = makeTurn({ script: callsTool('look'), tools: [tool('look', () => 'x')] });
   await other.run();
   expect(other.requests[1]?.messages.at(-1)).not.toHaveProperty('sensitivity');
 });

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../../shared/base/clock.ts';
+import { longestTimerMs, systemClock, type Clock } from '../../../shared/base/clock.ts';
 import { z } from 'zod';
 import { finishReason } from '../../../shared/contract/event.ts';
 import { jsonText } from '../../../shared/base/json.ts';
@@ -30,7 +30,13 @@ export const fileAnswer = z.strictObject({
 });
 
 /** An answer as a script gives it. With `error` the call fails, after the parts that are given have been sent. */
-export interface ScriptedAnswer extends Readonly<Omit<z.infer<typeof fileAnswer>, 'toolCalls' | 'error'>> {
+export interface ScriptedAnswer extends Readonly<Omit<z.infer<typeof fileAnswer>, 'text' | 'toolCalls' | 'error'>> {
+  /** A text is sent word by word, a list in these pieces. */
+  readonly text?: string | readonly string[] | undefined;
+  /** Milliseconds before the first part. */
+  readonly afterMs?: number | undefined;
+  /** Nothing comes after the parts, not even the end: until the call is cancelled, or too late. */
+  readonly hangs?: boolean | undefined;
   readonly toolCalls?: readonly (z.infer<typeof scriptedCall> & { readonly id?: string | undefined })[] | undefined;
   /** Estimated from the lengths when absent. */
   readonly usage?: Usage | undefined;
@@ -75,11 +81,16 @@ async function play(
   { id, clock }: Required<ScriptedOptions>,
 ): Promise<LlmAnswer> {
   const builder = new AnswerBuilder(id, onPart);
-  for (const send of partsOf(answer, request, builder)) {
-    if (answer.deltaMs) await clock.sleep(answer.deltaMs, signal).catch(() => {});
+  const pause = async (ms = 0) => {
+    if (ms > 0) await clock.sleep(ms, signal).catch(() => {});
     if (signal.aborted) throw cancelledCall(id, signal);
+  };
+  await pause(answer.afterMs);
+  for (const send of partsOf(answer, request, builder)) {
+    await pause(answer.deltaMs);
     send();
   }
+  while (answer.hangs) await pause(longestTimerMs);
   if (signal.aborted) throw cancelledCall(id, signal);
   const { error } = answer;
   if (error) throw new LlmError(error.kind, id, error.message ?? `the script answers ${error.kind}`, error);
@@ -92,7 +103,7 @@ async function play(
 
 function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBuilder): Generator<() => void> {
   for (const word of words(answer.reasoning ?? '')) yield () => builder.add('reasoning', word);
-  for (const word of words(answer.text ?? '')) yield () => builder.add('text', word);
+  for (const piece of piecesOf(answer.text)) yield () => builder.add('text', piece);
   // Ids differ from step to step, as those of good providers do.
   const step = request.messages.filter((message) => message.role === 'assistant').length + 1;
   for (const [index, call] of (answer.toolCalls ?? []).entries()) {
@@ -100,6 +111,10 @@ function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBu
     yield () => (id = builder.startCall(call.id ?? `call_${step}_${index + 1}`, call.name));
     yield () => builder.callArgs(id, argsText(call.args));
   }
+}
+
+function piecesOf(text: ScriptedAnswer['text'] = ''): readonly string[] {
+  return typeof text === 'string' ? words(text) : text;
 }
 
 function words(text: string): readonly string[] {
@@ -113,7 +128,7 @@ function argsText(args: unknown): string {
 function estimate(request: LlmRequest, answer: ScriptedAnswer): Usage {
   const calls = (answer.toolCalls ?? []).reduce((sum, call) => sum + call.name.length + argsText(call.args).length, 0);
   const input = tokens(request.messages.reduce((sum, message) => sum + lengthOf(message), 0));
-  const output = tokens((answer.reasoning?.length ?? 0) + (answer.text?.length ?? 0) + calls);
+  const output = tokens((answer.reasoning?.length ?? 0) + piecesOf(answer.text).join('').length + calls);
   return { input, output, cached: 0, cacheWrite: 0, total: input + output };
 }
 

@@ -219,7 +219,9 @@ export function inMemoryRateLimiter(clock: Clock): RateLimiter {
           return { kind: 'granted', grant };
         }
         if (nowMs - askedMs + waitMs > maxInlineWaitMs) return { kind: 'parked', expectedMs: Math.ceil(waitMs) };
-        await clock.sleep(Math.min(waitMs, lookMs), signal);
+        // Calls that end may shorten any other wait than this one.
+        const coolMs = counter.coolUntilMs - nowMs;
+        await clock.sleep(coolMs > 0 ? coolMs : Math.min(waitMs, lookMs), signal);
       }
     },
     async settle({ id, limiter }, { usedTokens, unused, limited }) {

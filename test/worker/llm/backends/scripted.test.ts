@@ -5,7 +5,7 @@ import { argsFor, createBuiltinScript } from '../../../../src/worker/llm/backend
 import { createIterableBackend } from '../../../../src/worker/llm/backends/iterable.ts';
 import { loadModelScript } from '../../../../src/worker/llm/backends/script-file.ts';
 import { createScriptedProvider, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../../support/scripted.ts';
+import { always, callsTool, inOrder } from '../../../../src/testing/scripts.ts';
 import { scratchFile } from '../scratch-file.ts';
 
 const ask = (content: string): Message => ({ role: 'user', content });
@@ -41,13 +41,13 @@ const playScript = (script: ModelScript, overrides: Partial<LlmRequest> = {}) =>
 
 describe('the scripted provider', () => {
   test('text comes word by word and its length is the usage', async () => {
-    const { answer, parts } = await playScript(scripted.text('one two  three '), { messages: [ask('12345678')] });
+    const { answer, parts } = await playScript(always('one two  three '), { messages: [ask('12345678')] });
     expect(parts.map((part) => (part.type === 'text' ? part.delta : ''))).toEqual(['one', ' two', '  three', ' ']);
     expect(answer).toMatchObject({ finishReason: 'stop', usage: { input: 2, output: 4, total: 6 } });
   });
 
   test('a tool is called until it has answered', async () => {
-    const script = scripted.callsTool('find', { order: 7 }, 'found it');
+    const script = callsTool('find', { order: 7 }, 'found it');
     const { answer } = await playScript(script);
     expect(answer).toMatchObject({
       finishReason: 'tool_use',
@@ -66,12 +66,12 @@ describe('the scripted provider', () => {
   });
 
   test('a sequence goes call by call and fails after its end', async () => {
-    const provider = createScriptedProvider(
-      scripted.sequence([{ error: { kind: 'overloaded', status: 503 } }, scripted.text('two')]),
-    );
+    const provider = createScriptedProvider(inOrder([{ error: { kind: 'overloaded', status: 503 } }, always('two')]));
     await expect(play(provider)).rejects.toMatchObject({ kind: 'overloaded', status: 503, retryable: true });
     expect((await play(provider)).answer.message.parts).toEqual([{ type: 'text', text: 'two' }]);
-    await expect(play(provider)).rejects.toMatchObject({ message: 'the script has no further answer' });
+    await expect(play(provider)).rejects.toMatchObject({
+      message: 'the script has 2 answers, and model m is asked once more, after the user message: hi',
+    });
   });
 
   test('an error comes after the parts that were given', async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../../../src/shared/contract/event.ts';
 import { createAgentWith } from '../../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../../support/scripted.ts';
+import { scriptedModel } from '../../../../src/testing/scripted-model.ts';
+import { always } from '../../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../../src/worker/agents/define-agent.ts';
 import {
   defineAgentManifest,
@@ -133,7 +133,7 @@ test('a manifest of id, rubric and run is measured offline with a scripted model
       },
     },
   });
-  const provider = createScriptedProvider(scripted.text('It was shipped.'));
+  const provider = scriptedModel(always('It was shipped.'));
   const persona = { question: 'Where is order 7?', expects: 'shipped' };
   const { output, events, evals, score } = await runManifest(manifest, persona, { provider });
   expect(output).toMatchObject({ status: 'completed', text: 'It was shipped.' });

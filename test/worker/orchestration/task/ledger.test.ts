@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import type { EventBody } from '../../../../src/shared/contract/event.ts';
 import { ledgerRow } from '../../../../src/shared/contract/orchestration/task.ts';
 import { createAgentWith } from '../../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../../../support/scripted.ts';
+import { scriptedModel } from '../../../../src/testing/scripted-model.ts';
+import { always } from '../../../../src/testing/scripts.ts';
 import { defineAgent } from '../../../../src/worker/agents/define-agent.ts';
 import { createInMemoryLedgerRows, RunLedger } from '../../../../src/worker/orchestration/task/ledger.ts';
 import { runAgentTask } from '../../../../src/worker/orchestration/task/run-task.ts';
@@ -187,7 +187,7 @@ test('a ledger ends once: the same end again changes nothing, another one is ref
 });
 
 test('the ledger counts a run of an agent to the microcent', async () => {
-  const provider = createScriptedProvider(scripted.text('It was sent.'));
+  const provider = scriptedModel(always('It was sent.'));
   const agent = createAgentWith(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), { provider, env: {} });
   const ledger = new RunLedger({ id: 'run-1' });
   const stream = agent.stream('Where is order 7?');

@@ -1,0 +1,150 @@
+import { longestTimerMs, type Clock } from '../shared/base/clock.ts';
+import { RunError } from '../shared/base/errors.ts';
+import { serverPrefix, serverTool } from '../shared/contract/agent/mcp.ts';
+import type { LoadedAgent } from '../worker/agents/loaded-agent.ts';
+import type { ToolServices } from '../worker/agents/toolkit.ts';
+import type { TestSeams } from '../worker/local/create-agent.ts';
+import { ToolOutput, type Tool, type ToolContext } from '../worker/tools/tool.ts';
+import { grantsOf } from '../worker/tools/names.ts';
+
+/** Takes any function of the arguments, whatever type it gives them: they have passed the tool's own schema. */
+interface Bivariant {
+  run(args: Readonly<Record<string, unknown>>, context: ToolContext): unknown;
+}
+
+/**
+ * Runs in place of a tool's code, with arguments that the tool's schema has checked; what it answers passes the tool's
+ * `outputSchema`, and what it throws fails the call as the tool's own error does. `hangs`: never answers, until the call is
+ * cancelled or its time is over.
+ */
+export type StandIn = Bivariant['run'] | 'hangs';
+
+/** What tools did, by run and call. */
+export class ToolLog {
+  readonly #done = new Map<string, { readonly result?: unknown }>();
+
+  /** Has the code of the tool, or its stand-in, run for this call? Its result, once it has answered. */
+  of(runId: string, toolCallId: string): { readonly result?: unknown } | undefined {
+    return this.#done.get(`${runId} ${toolCallId}`);
+  }
+
+  started({ runId, toolCallId }: ToolContext): void {
+    this.#done.set(`${runId} ${toolCallId}`, {});
+  }
+
+  answered({ runId, toolCallId }: ToolContext, value: unknown): void {
+    this.#done.set(`${runId} ${toolCallId}`, { result: value instanceof ToolOutput ? value.value : value });
+  }
+}
+
+/** What stands in for what. */
+export interface StandIns {
+  readonly tools: Readonly<Record<string, StandIn>>;
+  /** By server: the tools that an MCP server offers in place of the real one, which is not contacted. */
+  readonly servers: Readonly<Record<string, readonly Tool[]>>;
+}
+
+/** The seams of an agent through which stand-ins take their places and every tool is watched. */
+export function standInSeams(standIns: StandIns, log: ToolLog, clock: Clock): Pick<TestSeams, 'agents' | 'services'> {
+  const replaced = (tool: Tool) => watched(tool, standInFor(tool, standIns.tools[tool.name], clock), log);
+  return {
+    agents(loaded) {
+      checkNames(loaded, standIns);
+      return new Map([...loaded].map(([id, agent]) => [id, { ...agent, tools: agent.tools.map(replaced) }]));
+    },
+    services: (services) => ({ ...services, openServers: serversWith(services, standIns.servers, replaced) }),
+  };
+}
+
+/** A tool with the same name, schema, rules and limits, and other code. */
+function watched(tool: Tool, execute: Tool['execute'], log: ToolLog): Tool {
+  if (!hasCode(tool)) return tool;
+  return {
+    ...tool,
+    async execute(args, context) {
+      log.started(context);
+      const value = await execute(args, context);
+      log.answered(context, value);
+      return value;
+    },
+  };
+}
+
+function standInFor(tool: Tool, standIn: StandIn | undefined, clock: Clock): Tool['execute'] {
+  if (standIn === undefined) return (args, context) => tool.execute(args, context);
+  const run = standIn === 'hangs' ? (_: unknown, { signal }: ToolContext) => never(clock, signal) : standIn;
+  return async (args, context) => {
+    const value = run(args as Readonly<Record<string, unknown>>, context);
+    return tool.checkOutput ? await tool.checkOutput(value) : await value;
+  };
+}
+
+async function never(clock: Clock, signal: AbortSignal): Promise<never> {
+  for (;;) await clock.sleep(longestTimerMs, signal);
+}
+
+/** Opens the servers that have no stand-in for real, and those that have one here. */
+function serversWith(
+  { openServers }: ToolServices,
+  servers: StandIns['servers'],
+  replaced: (tool: Tool) => Tool,
+): NonNullable<ToolServices['openServers']> {
+  const isReal = (name: string) => !name.startsWith(serverPrefix) || !Object.hasOwn(servers, serverTool(name).server);
+  return async (agent, run, signal) => {
+    const opened = await openServers?.({ ...agent, tools: agent.tools.filter(isReal) }, run, signal);
+    const own = [...grantsOf(agent)].flatMap(([server, granted]) => {
+      const offered = Object.hasOwn(servers, server) ? (servers[server] ?? []) : [];
+      return offered
+        .filter(({ name }) => granted === 'all' || granted.has(name))
+        .map((tool) => replaced({ ...tool, trust: 'mcp-derived', source: sourceOf(tool, server) }));
+    });
+    let listed: readonly Tool[] | undefined;
+    let tools: readonly Tool[] = [];
+    return {
+      tools() {
+        const real = opened?.tools() ?? none;
+        if (real !== listed) tools = [...real.map(replaced), ...own];
+        listed = real;
+        return tools;
+      },
+      resultReaders: opened?.resultReaders ?? [],
+      [Symbol.asyncDispose]: async () => await opened?.[Symbol.asyncDispose](),
+    };
+  };
+}
+
+const none: readonly Tool[] = [];
+
+function sourceOf({ name }: Tool, server: string): NonNullable<Tool['source']> {
+  return { server, tool: name, safeName: name, definition: `the stand-in of ${server}` };
+}
+
+/** Throws `validation` for a stand-in of what no agent has. */
+function checkNames(loaded: ReadonlyMap<string, LoadedAgent>, { tools, servers }: StandIns): void {
+  const agents = [...loaded.values()];
+  const granted = new Set(agents.flatMap(({ definition }) => [...grantsOf(definition).keys()]));
+  const stranger = Object.keys(servers).find((server) => !granted.has(server));
+  if (stranger !== undefined) throw unknownName('servers', 'MCP server', stranger, granted);
+  const own = agents.flatMap((agent) => agent.tools);
+  const withoutCode = own.find((tool) => Object.hasOwn(tools, tool.name) && !hasCode(tool));
+  if (withoutCode) {
+    const way = withoutCode.asks ? 'answer it with `people`' : 'give its agent answers of the model';
+    throw new RunError('validation', `tools: ${withoutCode.name} has no code to stand in for: ${way}`);
+  }
+  // What real servers and capabilities bring is known only while a run goes on.
+  const isOpen = ({ definition }: LoadedAgent) => definition.capabilities.length > 0;
+  if (agents.some(isOpen) || [...granted].some((server) => !Object.hasOwn(servers, server))) return;
+  const known = new Set([...own, ...Object.values(servers).flat()].map(({ name }) => name));
+  const unknown = Object.keys(tools).find((name) => !known.has(name));
+  if (unknown !== undefined) throw unknownName('tools', 'tool', unknown, known);
+}
+
+/** Calls of other tools are done by other runs, by people, or by the loop. */
+function hasCode({ delegate, asks, handoff }: Tool): boolean {
+  return delegate === undefined && asks === undefined && handoff === undefined;
+}
+
+function unknownName(option: string, kind: string, name: string, known: ReadonlySet<string>): RunError {
+  const names = [...known].join(', ') || 'none';
+  return new RunError('validation', `${option}: no agent of this test has ${kind} ${name}; known are ${names}`);
+}
