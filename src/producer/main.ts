@@ -1,5 +1,5 @@
 import { parseConfig, type Config } from '../shared/contract/config.ts';
-import { RunError } from '../shared/base/errors.ts';
+import { messageOf, RunError } from '../shared/base/errors.ts';
 import { createLog } from '../shared/base/log.ts';
 import { producerRedactor, startProducer } from './http/start-producer.ts';
 
@@ -51,7 +51,7 @@ function readConfig(): Config {
   try {
     return parseConfig(process.env);
   } catch (error) {
-    return stop(exitUsage, error instanceof Error ? error.message : String(error));
+    return stop(exitUsage, messageOf(error));
   }
 }
 

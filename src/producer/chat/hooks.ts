@@ -2,7 +2,7 @@ import { orLate } from '../../shared/base/deadline.ts';
 import { z } from 'zod';
 import { jsonText } from '../../shared/base/json.ts';
 import { createProjector } from '../../shared/dialects/project.ts';
-import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
+import { messageOf, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 
 /** The live side of a turn. */
@@ -75,10 +75,6 @@ export function logTurn(log: ChatTurnLog | undefined, message: string, facts: Re
   }
 }
 
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
-}
-
 /** One line of a chat turn. Producers may emit any type; ours are those of the dialect `ndjson-chat`. */
 export interface ChatEvent {
   readonly type: string;
@@ -112,10 +108,7 @@ export function runProducer(events: AsyncIterable<RunEvent>): ChatTurnProducer {
   return { stream: chatEvents(events, (final) => (text = final)), finalText: () => text };
 }
 
-async function* chatEvents(
-  events: AsyncIterable<RunEvent>,
-  onText: (text: string) => void,
-): AsyncGenerator<ChatEvent, void, undefined> {
+async function* chatEvents(events: AsyncIterable<RunEvent>, onText: (text: string) => void): AsyncIterable<ChatEvent> {
   const project = createProjector('ndjson-chat', { tenant: '' });
   for await (const event of events) {
     if (event.type === 'run.failed') throw failure(event.error);

@@ -1,10 +1,9 @@
-import { RunError } from '../../shared/base/errors.ts';
+import { messageOf, RunError } from '../../shared/base/errors.ts';
 import { cutText, Redactor } from '../../shared/base/redact.ts';
 import {
   type ChatEvent,
   type ChatTurnIdentity,
   callHook,
-  messageOf,
   logTurn,
   type AnsweredTurn,
   type ChatTurnHooks,

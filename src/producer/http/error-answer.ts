@@ -91,18 +91,13 @@ export function answerErrors(app: App, ports: ErrorPorts): void {
 }
 
 /** Sends the answer to an error and logs it: defects with everything that is known, the rest with their code. */
-export function sendError(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { log, redactor }: ErrorPorts,
-): void {
-  const { status, headers, body } = errorAnswer(error, request.id, redactor);
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, ports: ErrorPorts): void {
+  const { status, headers, body } = errorAnswer(error, request.id, ports.redactor);
   const { code } = body.error;
   const facts = { requestId: request.id, method: request.method, route: request.routeOptions.url, status, code };
-  if (code === 'internal') log.error({ ...facts, err: error }, 'request failed');
-  else if (status >= 500) log.warn(facts, 'request failed');
-  else log.info(facts, 'request refused');
+  if (code === 'internal') ports.log.error({ ...facts, err: error }, 'request failed');
+  else if (status >= 500) ports.log.warn(facts, 'request failed');
+  else ports.log.info(facts, 'request refused');
   void reply.code(status).headers(headers);
   const isBodyBegun = code === 'payload_too_large' || request.raw.readableDidRead;
   if (isBodyBegun && !request.raw.complete) endAfterBody(request, reply, jsonText(body));

@@ -76,23 +76,20 @@ export interface BodyReading {
  * The bytes of a body as they arrive, none of them before there is room for it. Throws `payload_too_large`,
  * `overloaded`, and `invalid_json` when the client breaks off. Leaves the rest unread when its reader stops.
  */
-export async function* bodyChunks(
-  payload: Readable,
-  { limitBytes, share, signal }: BodyReading,
-): AsyncGenerator<Buffer, void, void> {
-  const announced = Number((payload as IncomingMessage).headers?.['content-length'] ?? 0);
+export async function* bodyChunks(body: Readable, { limitBytes, share, signal }: BodyReading): AsyncGenerator<Buffer> {
+  const announced = Number((body as IncomingMessage).headers?.['content-length'] ?? 0);
   if (announced > limitBytes) throw tooLarge(limitBytes);
   let bytes = 0;
   try {
     // An iterator that destroyed the request would cut the connection that the answer needs.
-    for await (const chunk of payload.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > limitBytes) throw tooLarge(limitBytes);
       await share.take(chunk.length, signal);
       yield chunk;
     }
   } catch (error) {
-    if (error instanceof RunError || !payload.errored) throw error;
+    if (error instanceof RunError || !body.errored) throw error;
     throw new RunError('invalid_json', 'the client broke off before the body was complete', { cause: error });
   }
 }

@@ -140,10 +140,7 @@ const remedies = {
 };
 
 /** What to do when Redis keeps less than is required, or undefined when it keeps enough. */
-export function missingDurability(
-  offered: DurabilityLevel,
-  required: Config['MILLRACE_DURABILITY'],
-): string | undefined {
-  if (required === 'any' || durabilityLevels.indexOf(offered) >= durabilityLevels.indexOf(required)) return undefined;
-  return `durability is ${offered} and MILLRACE_DURABILITY asks for ${required}: ${remedies[required]}, or ask for less`;
+export function missingDurability(offered: DurabilityLevel, asked: Config['MILLRACE_DURABILITY']): string | undefined {
+  if (asked === 'any' || durabilityLevels.indexOf(offered) >= durabilityLevels.indexOf(asked)) return undefined;
+  return `durability is ${offered} and MILLRACE_DURABILITY asks for ${asked}: ${remedies[asked]}, or ask for less`;
 }

@@ -10,17 +10,14 @@ interface Problem {
 }
 
 type Issues = Pick<z.ZodError, 'issues'> | undefined;
+type Schema = z.core.$ZodType;
+type InvalidCode = 'validation' | 'invalid_id';
 
 /**
  * A line for each problem of a parse, `path: message`. `whole` names the input where it is wrong as a whole; `named` gives the
  * path by which the caller knows a field. With the schema a name that is close to an unknown field is suggested.
  */
-export function problemsOf(
-  error: Issues,
-  whole: string,
-  named = (path: string) => path,
-  schema?: z.core.$ZodType,
-): string[] {
+export function problemsOf(error: Issues, whole: string, named = (path: string) => path, schema?: Schema): string[] {
   return wordsOf(error?.issues ?? [], schema).map(({ path, message }) => `${named(dotted(path)) || whole}: ${message}`);
 }
 
@@ -39,12 +36,7 @@ const maxProblems = 50;
 const maxProblemBytes = 256;
 
 /** An error for the caller, with the problems of a parse in its details: the first 50 of them, each cut to 256 bytes. */
-export function invalid(
-  code: 'validation' | 'invalid_id',
-  what: string,
-  { issues }: z.ZodError,
-  schema?: z.core.$ZodType,
-): RunError {
+export function invalid(code: InvalidCode, what: string, { issues }: z.ZodError, schema?: Schema): RunError {
   const found = wordsOf(issues.slice(0, maxProblems), schema).slice(0, maxProblems);
   const problems = found.map(({ path, message }): Problem => {
     return { path: cutText(dotted(path), maxProblemBytes), message: cutText(message, maxProblemBytes) };
@@ -58,7 +50,7 @@ export function parseAs<T extends z.ZodType>(
   schema: T,
   input: unknown,
   what: string,
-  code: 'validation' | 'invalid_id' = 'validation',
+  code: InvalidCode = 'validation',
 ): z.output<T> {
   const parsed = schema.safeParse(input);
   if (parsed.success) return parsed.data;

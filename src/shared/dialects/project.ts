@@ -72,11 +72,10 @@ export function projectEvents(
   return eachProjected(events, createProjector(dialect, { tenant }, after));
 }
 
+type Projection<T> = (event: RunEvent) => readonly T[];
+
 /** What becomes of each event, one after the other. Ends with the iteration, and ends it when it is left early. */
-export function eachProjected<T>(
-  events: AsyncIterable<RunEvent>,
-  project: (event: RunEvent) => readonly T[],
-): AsyncIterableIterator<T> {
+export function eachProjected<T>(events: AsyncIterable<RunEvent>, project: Projection<T>): AsyncIterableIterator<T> {
   const source = events[Symbol.asyncIterator]();
   const projected: T[] = [];
   return {
@@ -117,10 +116,7 @@ export function shownIn(profile: EventProfile): (event: RunEvent) => boolean {
 }
 
 /** Projects every event, and answers only for those that the profile shows. */
-export function projectShown<T>(
-  profile: EventProfile,
-  project: (event: RunEvent) => readonly T[],
-): (event: RunEvent) => readonly T[] {
+export function projectShown<T>(profile: EventProfile, project: Projection<T>): Projection<T> {
   const isShown = shownIn(profile);
   return (event) => {
     const projected = project(event);

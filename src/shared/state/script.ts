@@ -105,11 +105,7 @@ export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBL
 }
 
 /** In a Cluster: publishes the lifecycle events that a script wrote to the run. The caller does not wait; what fails is published later. */
-export function publishLifecycle(
-  { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
-  runId: string,
-  events: readonly OutgoingEvent[],
-): void {
+export function publishLifecycle({ lifecycle }: RunKeySpace, runId: string, events: readonly OutgoingEvent[]): void {
   if (events.some(({ type }) => isLifecycle(type))) void lifecycle.publish(runId);
 }
 

@@ -6,7 +6,7 @@ import { zeroUsage } from '../../shared/contract/money.ts';
 import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/cost.ts';
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
-import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';
+import type { Admission, Breakers, CallHealth } from '../../shared/state/limits/breakers.ts';
 import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
 import { TurnSuspension } from '../turn/turn-ports.ts';
 import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
@@ -20,14 +20,12 @@ export interface GateOptions extends BudgetGateOptions {
   approved(step: number): boolean;
 }
 
-type Health = 'success' | 'failure' | 'neutral';
-
 /** What an attempt holds until it is settled; `id` names its reservation. */
 interface Taken {
   readonly id: string;
   readonly grant: Grant;
   readonly admission: Admission;
-  readonly report: (outcome: Health) => Promise<void>;
+  readonly report: (outcome: CallHealth) => Promise<void>;
 }
 
 /** A run in a wait queue looks again after this, in case its wake-up got lost. */
@@ -151,7 +149,7 @@ export class AttemptGate {
  * What an attempt shows about the health of its model. Refusals of this very request show nothing. A 429 is the
  * rate limiter's: it makes runs wait, where an open breaker would make them fail.
  */
-function healthOf(error: LlmError | undefined, admission: Admission): Health {
+function healthOf(error: LlmError | undefined, admission: Admission): CallHealth {
   switch (error?.kind) {
     case undefined:
       return 'success';

@@ -152,10 +152,7 @@ export class BudgetGate {
   }
 }
 
-function figures(
-  { scope, id, spentMicrocents, reservedMicrocents, capMicrocents }: AccountState,
-  needed: number,
-): string {
+function figures({ scope, id, spentMicrocents, reservedMicrocents, capMicrocents }: AccountState, needed: number) {
   const reserved = reservedMicrocents > 0 ? `, ${formatUsd(reservedMicrocents)} reserved for calls under way` : '';
   const name = scope === 'run' ? 'the run' : `${scope} ${id}`;
   return `${name}: ${formatUsd(spentMicrocents)} spent${reserved}, ${formatUsd(needed)} needed, cap ${formatUsd(capMicrocents)}`;

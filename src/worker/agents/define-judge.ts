@@ -58,12 +58,7 @@ export const isJudge = madeWith<MergeJudge>(judgeBrand);
 export const isMerge = madeWith<AnswerMerge>(mergeBrand);
 
 /** The same object with its brand, frozen. Throws `agent_manifest_invalid` with every problem. */
-export function declared<T extends { readonly id: string }>(
-  what: string,
-  given: T,
-  shape: z.ZodType,
-  brand: symbol,
-): Readonly<T> {
+export function declared<T extends { readonly id: string }>(what: string, given: T, shape: z.ZodType, brand: symbol) {
   const { error } = shape.safeParse(given);
   if (error) throw invalidManifest(what, given?.id, problemsOf(error, what));
   return Object.freeze(Object.defineProperty({ ...given }, brand, { value: true }));

@@ -7,11 +7,7 @@ import type { LoadedAgent } from './loaded-agent.ts';
 import type { NamedFunctions } from './load-agents.ts';
 
 /** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
-export function configuredModels(
-  agents: Iterable<LoadedAgent>,
-  further: readonly string[],
-  providers: Providers,
-): readonly string[] {
+export function configuredModels(agents: Iterable<LoadedAgent>, further: readonly string[], providers: Providers) {
   const names = new Set<string>();
   const add = (model: string, provider: string | undefined) => {
     names.add(model);

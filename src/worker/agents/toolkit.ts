@@ -153,23 +153,18 @@ function builtinsOf(
 }
 
 /** What agents may name when they are loaded, and what is wrong with how they do. */
-function offerOf(
-  config: Config,
-  builtins: Builtins,
-  policies: PolicyFile,
-  capabilities: CapabilityRegistry,
-): ToolOffer {
+function offerOf(config: Config, builtins: Builtins, policies: PolicyFile, registry: CapabilityRegistry): ToolOffer {
   return {
     names: Object.keys(builtins),
     find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
-    register: (name, resolver) => capabilities.register(name, resolver),
+    register: (name, resolver) => registry.register(name, resolver),
     problemsOf: (agent) => [
       ...mcpGrantProblems(agent),
-      ...capabilities.check(agent).problems,
+      ...registry.check(agent).problems,
       ...directoryProblems(agent, config.MILLRACE_FILES),
     ],
     warningsOf: (agent, tools) => [
-      ...capabilities.check(agent).warnings,
+      ...registry.check(agent).warnings,
       ...policyWarnings(policies, agent.policies, {
         tools: new Set(tools.map(({ name }) => name)),
         isComplete: Object.keys(agent.mcpServers).length === 0 && policies.rules.length === 0,

@@ -47,15 +47,11 @@ export interface Policy {
 
 /**
  * A policy out of rules. The highest priority comes first; of equal priority the rules of `rules` before those of
- * `agentRules`, then by id. The first one that matches decides. Two things no rule can do: lift a hard rule, and let a call
- * that cannot be taken back go without a person's approval.
+ * `own`, the agent's, then by id. The first one that matches decides. Two things no rule can do: lift a hard rule, and
+ * let a call that cannot be taken back go without a person's approval.
  */
-export function createPolicy(
-  rules: readonly PolicyRule[],
-  hard: HardRules,
-  agentRules: readonly PolicyRule[] = [],
-): Policy {
-  const ordered = [...rules.map((rule) => ({ rule, origin: 0 })), ...agentRules.map((rule) => ({ rule, origin: 1 }))]
+export function createPolicy(rules: readonly PolicyRule[], hard: HardRules, own: readonly PolicyRule[] = []): Policy {
+  const ordered = [...rules.map((rule) => ({ rule, origin: 0 })), ...own.map((rule) => ({ rule, origin: 1 }))]
     .filter(({ rule }) => rule.enabled)
     .sort((a, b) => b.rule.priority - a.rule.priority || a.origin - b.origin || compare(a.rule.ruleId, b.rule.ruleId))
     .map(({ rule }) => rule);
@@ -168,10 +164,7 @@ const contextNames: ReadonlySet<string> = new Set(
  * any depth: the same type and value, lists in the same order, objects with the same fields in any order. A field that is
  * nowhere is equal to nothing, not even to null.
  */
-function contextHolds(
-  wanted: NonNullable<PolicyCondition['contextEquals']>,
-  { args, context }: PolicyQuestion,
-): boolean {
+function contextHolds(wanted: NonNullable<PolicyCondition['contextEquals']>, { args, context }: PolicyQuestion) {
   return Object.entries(wanted).every(([key, value]) =>
     isEqual(ownField(contextNames.has(key) || Object.hasOwn(context, key) ? context : fieldsOf(args), key), value),
   );

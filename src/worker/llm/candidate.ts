@@ -77,12 +77,7 @@ export function requestFor(
 }
 
 /** What a failure leads to: the same candidate again, the next one, or the end of the step. */
-export function followUp(
-  error: LlmError,
-  partsSeen: boolean,
-  attemptsLeft: number,
-  policy: ChainPolicy = {},
-): 'retry' | 'next' | 'stop' {
+export function followUp(error: LlmError, partsSeen: boolean, attemptsLeft: number, policy: ChainPolicy = {}) {
   // A second answer after parts of a first one would show subscribers two texts as one, unless they are asked to forget the first.
   if (partsSeen && !policy.retryMidStream) return 'stop';
   switch (error.kind) {
@@ -105,15 +100,9 @@ export function followUp(
   }
 }
 
-export function fallbackFrom(
-  from: Candidate,
-  error: LlmError,
-  to: Candidate,
-  stepNumber: number,
-  attempt: number,
-): Fallback {
+export function fallbackFrom(from: Candidate, error: LlmError, to: Candidate, step: number, attempt: number): Fallback {
   const names = { from: from.model, to: to.model, previousModel: from.model, nextModel: to.model };
-  return { ...names, reason: fallbackReasons[error.kind] ?? 'transient', stepNumber, attempt };
+  return { ...names, reason: fallbackReasons[error.kind] ?? 'transient', stepNumber: step, attempt };
 }
 
 const fallbackReasons: Readonly<Partial<Record<LlmErrorKind, Fallback['reason']>>> = {
@@ -135,10 +124,7 @@ type Labelled = ToolMessage | Extract<Message, { role: 'user' }>;
  * The messages as a provider may see them: tool results and summaries that it does not accept are replaced by a notice.
  * The same array when nothing changes. A result without a label is public; what users write themselves goes to every provider.
  */
-export function withinSensitivity(
-  messages: readonly Message[],
-  accepts: readonly Sensitivity[] = ['public'],
-): readonly Message[] {
+export function withinSensitivity(messages: readonly Message[], accepts: readonly Sensitivity[] = ['public']) {
   const isRefused = (message: Message): message is Labelled => {
     if (message.role === 'tool') return !accepts.includes(message.sensitivity ?? 'public');
     return message.role === 'user' && message.sensitivity !== undefined && !accepts.includes(message.sensitivity);

@@ -121,12 +121,7 @@ async function resumeDue({ waits, deadlines }: InMemoryPorts): Promise<void> {
 }
 
 /** Records a decision about a run. No timer fires between two turns, so this first expires approvals that are due. */
-export async function decideHere(
-  runId: string,
-  decision: DecisionInput,
-  by: string | undefined,
-  ports: InMemoryPorts,
-): Promise<void> {
+export async function decideHere(runId: string, decision: DecisionInput, by: string | undefined, ports: InMemoryPorts) {
   await resumeDue(ports);
   try {
     ports.decide(runId, decision, by);
@@ -149,11 +144,7 @@ type CallVerdict = { readonly toolCallId: string } & PersonVerdict;
 const longestAskMs = 300_000;
 
 /** Asks about everything that people decide. Undefined where nothing was decided; a person who cannot be asked has denied. */
-async function askPeople(
-  { runId, pending }: RunRecord,
-  onPending: OnPending,
-  clock: Clock,
-): Promise<DecisionInput | undefined> {
+async function askPeople({ runId, pending }: RunRecord, onPending: OnPending, clock: Clock) {
   const items = pending.filter(({ kind }) => kind !== 'budget');
   const verdicts = (await Promise.all(items.map((item) => ask(onPending, item, runId, clock)))).filter(
     (one) => one !== undefined,
@@ -164,12 +155,7 @@ async function askPeople(
   return { approvals: approvals.length > 0 ? approvals : undefined, answers: answers.length > 0 ? answers : undefined };
 }
 
-async function ask(
-  onPending: OnPending,
-  item: PendingItem,
-  runId: string,
-  clock: Clock,
-): Promise<CallVerdict | undefined> {
+async function ask(onPending: OnPending, item: PendingItem, runId: string, clock: Clock) {
   const { id: toolCallId } = item;
   const never = new AbortController().signal;
   const settled = await within(longestAskMs, () => onPending(pendingViewOf(item), runId), clock, never);

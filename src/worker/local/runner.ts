@@ -54,10 +54,7 @@ export function createRunner<Agent extends RunnerAgent, Task>(work: RunnerCollab
 
 type Answer = { readonly text: string };
 
-async function run<Agent extends RunnerAgent, Task>(
-  asked: Asked,
-  work: RunnerCollaborators<Agent, Task>,
-): Promise<Answer> {
+async function run<Agent extends RunnerAgent, Task>(asked: Asked, work: RunnerCollaborators<Agent, Task>) {
   const { agentId, threadId, message, callbacks, abort } = asked;
   // Locked until all of it is done, failures included.
   await using thread = await work.threads.acquire(threadId, agentId, abort.signal);

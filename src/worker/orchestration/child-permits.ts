@@ -185,13 +185,9 @@ export interface ChildRules {
 }
 
 /** Those of the run's agent and of the operator. */
-export function childRulesOf(
-  { definition }: LoadedAgent,
-  record: RunRecord,
-  policyOf: ToolServices['policyOf'],
-): ChildRules {
-  const policy = policyOf?.(definition);
-  const { id, interaction, approvals, policyDenial, approvalDenial } = definition;
+export function childRulesOf(agent: LoadedAgent, record: RunRecord, policyOf: ToolServices['policyOf']): ChildRules {
+  const policy = policyOf?.(agent.definition);
+  const { id, interaction, approvals, policyDenial, approvalDenial } = agent.definition;
   const { runId, tenant, request } = record;
   const { thread: threadId, sessionId, metadata = {} } = request;
   const context = { agentId: id, tenant, runId, ...(threadId && { threadId }), ...(sessionId && { sessionId }) };

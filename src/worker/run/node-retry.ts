@@ -62,12 +62,8 @@ async function untilRetry(
   return { status: 'suspended', wait: { reason: 'retry', pending: [item], resumeAtMs: retryAtMs }, state };
 }
 
-function retryAfter(
-  outcome: TurnOutcome,
-  run: OpenRun,
-  policy: NodeRetry,
-  { clock, redactor }: Pick<Ports, 'clock' | 'redactor'>,
-) {
+function retryAfter(outcome: TurnOutcome, run: OpenRun, policy: NodeRetry, ports: Pick<Ports, 'clock' | 'redactor'>) {
+  const { clock, redactor } = ports;
   const { record, signals } = run;
   const { agent } = run.assignment;
   if (outcome.status !== 'failed' || !agent || signals.handOver || signals.lost) return undefined;

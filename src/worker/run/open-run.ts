@@ -256,16 +256,10 @@ function fold(
 }
 
 /** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */
-async function recover(
-  state: TurnState,
-  { request }: RunRecord,
-  accounts: Accounts,
-  writer: RunWriter,
-  deps: OpenDeps,
-): Promise<void> {
+async function recover(state: TurnState, record: RunRecord, accounts: Accounts, writer: RunWriter, deps: OpenDeps) {
   await writeOff(accounts, deps);
   // Deltas of the lost model call are in the log; readers must drop them before the call is repeated.
-  if (!hasOpenCalls(state) && !isOrchestrated(workOf(request)))
+  if (!hasOpenCalls(state) && !isOrchestrated(workOf(record.request)))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
 }
 

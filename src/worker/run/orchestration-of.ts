@@ -99,12 +99,7 @@ const boundsKey = 'bounds';
  * An orchestration under the bounds that its author gave when it began. They are its first step where they are less than was
  * asked for: a replay must end at the same point, also when the author has changed them since.
  */
-function keptFrom<T extends object>(
-  run: OpenRun,
-  asked: T,
-  bounded: T,
-  orchestrationFor: (given: T) => Orchestration,
-): Orchestration {
+function keptFrom<T>(run: OpenRun, asked: T, bounded: T, orchestrationFor: (given: T) => Orchestration): Orchestration {
   const isKept = run.state.orchestration.facts.some((fact) => fact.kind === 'step' && fact.key === boundsKey);
   const isLess = canonicalJson(asked) !== canonicalJson(bounded);
   if (!isKept && (hasBegun(run) || !isLess)) return orchestrationFor(asked);

@@ -31,11 +31,8 @@ export function keepsAsks({ signals }: OpenRun, { asks = [], reason }: Suspended
 }
 
 /** Journals what the run waits for and releases it. Only then its children start and it enters a wait queue. */
-export async function suspend(
-  run: OpenRun,
-  { wait, state }: Ending<'suspended'>,
-  deps: SettleDeps,
-): Promise<JobOutcome> {
+export async function suspend(run: OpenRun, ending: Ending<'suspended'>, deps: SettleDeps): Promise<JobOutcome> {
+  const { wait, state } = ending;
   const { clock, waits, threads } = deps.ports;
   const { runId } = run.record;
   const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], orchestration } = wait;
@@ -143,21 +140,17 @@ function orchestrationIn({ orchestration }: SuspendedWait): Pick<JournalEntryOf<
  * A cancelled run ends after its children: only then does it know what they cost. It is suspended until then, with the cancel
  * still in force. Undefined where it has no open child.
  */
-export async function stopChildren(
-  run: OpenRun,
-  state: TurnState,
-  { ports, wake }: SettleDeps,
-): Promise<JobOutcome | undefined> {
+export async function stopChildren(run: OpenRun, state: TurnState, deps: SettleDeps): Promise<JobOutcome | undefined> {
   const open = openChildren(state);
   const { cancelRequest } = run.signals;
   if (open.length === 0 || !cancelRequest) return undefined;
-  const ended = await ports.children.stop(
+  const ended = await deps.ports.children.stop(
     open.map(({ id }) => id),
     cancelRequest,
   );
   const remaining = open.filter(({ id }) => !ended.includes(id));
   if (remaining.length === 0) return undefined;
-  const { clock, waits } = ports;
+  const { clock, waits } = deps.ports;
   const { record } = run;
   const now = clock.now();
   const at = new Date(now).toISOString();
@@ -169,6 +162,6 @@ export async function stopChildren(
     patch: { ...totalsOf(state), status: 'suspended', pending, isCancelling: true },
     release: 'suspended',
   });
-  if (await waits.hasDecisions(record.runId)) wake(record.runId, 'what it waited for has come');
+  if (await waits.hasDecisions(record.runId)) deps.wake(record.runId, 'what it waited for has come');
   return { kind: 'suspended' };
 }

@@ -83,10 +83,7 @@ const alternatives = ['allOf', 'anyOf', 'oneOf'] as const;
  * The JSON Schema of arguments without these properties: neither described nor required, in the branches of `allOf`,
  * `anyOf` and `oneOf` neither. The input is not changed.
  */
-export function withoutFixedArgs(
-  schema: Readonly<Record<string, unknown>>,
-  names: readonly string[],
-): Record<string, unknown> {
+export function withoutFixedArgs(schema: Readonly<Record<string, unknown>>, names: readonly string[]) {
   const rest: Record<string, unknown> = { ...schema };
   const { properties, required, dependentRequired, dependentSchemas } = schema;
   if (isRecord(properties)) rest['properties'] = withoutNames(properties, names);

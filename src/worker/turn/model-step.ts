@@ -134,10 +134,7 @@ function deniedIn({ message }: LlmAnswer, { spec: { deniedTools = [] }, deps }: 
   return new RunError('tool_denied', reason, { details: { toolName, reason: ruleId } });
 }
 
-async function accept(
-  { turn, coming: { step }, attempts }: Asking,
-  { answer, provider, model }: ChainResult,
-): Promise<void> {
+async function accept({ turn, coming: { step }, attempts }: Asking, { answer, provider, model }: ChainResult) {
   const { spec, deps, growing } = turn;
   const { message, finishReason, usage = zeroUsage, sessionToken, checkpointToken } = answer;
   // Whose tools the calls mean, as far as any is a server's.

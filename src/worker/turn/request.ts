@@ -49,11 +49,7 @@ function isSanitized(messages: readonly Message[]): boolean {
   return results.length > 0 && results.every(({ sanitized }) => sanitized === true);
 }
 
-function conversation(
-  spec: TurnSpec,
-  { messages, hasResults }: TurnState,
-  pinned: readonly string[],
-): readonly Message[] {
+function conversation(spec: TurnSpec, { messages, hasResults }: TurnState, pinned: readonly string[]) {
   const { system, dataPreamble, reasoningRetention } = spec;
   const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
   const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];

@@ -114,10 +114,7 @@ function checked(descriptor: unknown): HandoffFilterDescriptor {
   throw new RunError('validation', 'this describes no handoff filter', { cause: known.error });
 }
 
-function filter(
-  descriptor: HandoffFilterDescriptor,
-  apply: (messages: readonly Message[]) => readonly Message[],
-): HandoffFilter {
+function filter(descriptor: HandoffFilterDescriptor, apply: HandoffFilter['apply']): HandoffFilter {
   return Object.freeze({
     descriptor,
     apply: (messages: readonly Message[]) => withoutDangling(apply(withoutDangling(messages))),

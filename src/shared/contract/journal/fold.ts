@@ -317,10 +317,7 @@ export class JournalFold {
     this.#state.checkpointToken = undefined;
   }
 
-  #innerCall(
-    { index, number, ...entry }: JournalEntryOf<'inner_tool_intent' | 'inner_tool_result'>,
-    inner: InnerCall,
-  ): void {
+  #innerCall({ index, number, ...entry }: JournalEntryOf<'inner_tool_intent' | 'inner_tool_result'>, inner: InnerCall) {
     const call = this.#callOf(entry, index);
     this.#state.calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
   }

@@ -82,12 +82,8 @@ function messageEntries(
   return [defined({ v: threadVersion, t: 'message', runId, at, key, byRuntime, message: kept })];
 }
 
-function handoffEntry(
-  { runId, at, began }: TurnOrigin,
-  handoff: TurnHandoff,
-  number: number,
-): ThreadEntryOf<'handoff'> {
-  const { after: _, ...facts } = handoff;
+function handoffEntry({ runId, at, began }: TurnOrigin, given: TurnHandoff, number: number): ThreadEntryOf<'handoff'> {
+  const { after: _, ...facts } = given;
   return { v: threadVersion, t: 'handoff', runId, at, key: `${runId}:handoff:${number}`, began, ...facts };
 }
 

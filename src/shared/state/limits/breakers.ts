@@ -18,6 +18,8 @@ export type Admission =
   | { readonly kind: 'probe' }
   | { readonly kind: 'open'; readonly retryAfterMs: number };
 
+export type CallHealth = 'success' | 'failure' | 'neutral';
+
 /**
  * Circuit breakers by provider and model, shared by all workers: opened by consecutive failures anywhere in the fleet,
  * known everywhere within a second, closed by one successful probe after the cooldown.
@@ -26,12 +28,7 @@ export interface Breakers extends AsyncDisposable {
   /** No round trip while all is well. Waits for the result of another caller's probe, at most `maxInlineWaitMs`. */
   admit(target: string, maxInlineWaitMs: number, signal: AbortSignal): Promise<Admission>;
   /** `neutral`: the call proves nothing about the health of the model; a probe is released. */
-  report(
-    target: string,
-    outcome: 'success' | 'failure' | 'neutral',
-    admission: Admission,
-    policy: OpeningPolicy,
-  ): Promise<void>;
+  report(target: string, health: CallHealth, admission: Admission, policy: OpeningPolicy): Promise<void>;
   /** As this process knows it, for metrics. */
   states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'>;
 }
@@ -106,18 +103,13 @@ export class CachedBreakers implements Breakers {
     }
   }
 
-  async report(
-    target: string,
-    outcome: 'success' | 'failure' | 'neutral',
-    admission: Admission,
-    policy: OpeningPolicy,
-  ): Promise<void> {
+  async report(target: string, health: CallHealth, admission: Admission, policy: OpeningPolicy): Promise<void> {
     const { shared, log } = this.#options;
     const token = this.#probes.get(admission) ?? '';
     if (token) this.#probing.delete(token);
     try {
-      if (outcome === 'failure') await this.#ask(target, shared.fail(target, token, policy));
-      else if (outcome === 'neutral') {
+      if (health === 'failure') await this.#ask(target, shared.fail(target, token, policy));
+      else if (health === 'neutral') {
         if (token) await this.#ask(target, shared.release(target, token));
       } else if (token || this.#known.has(target)) await this.#ask(target, shared.succeed(target, token));
     } catch (error) {

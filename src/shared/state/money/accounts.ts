@@ -125,11 +125,8 @@ export interface Cap {
 }
 
 /** The accounts that pay for a run's attempts, in the order in which they are asked: run, parents, batch, tenant. */
-export function accountsOf(
-  { runId, tenant, batch, run, payers = [] }: Accounts,
-  tenants: Tenants,
-  atMs: number,
-): AccountToCharge[] {
+export function accountsOf(accounts: Accounts, tenants: Tenants, atMs: number): AccountToCharge[] {
+  const { runId, tenant, batch, run, payers = [] } = accounts;
   const { budget } = tenants.of(tenant);
   return [
     runAccount(runId, run ?? 'none'),

@@ -23,11 +23,8 @@ export async function readBudget({ redis, known, ...budget }: BudgetAccount): Pr
 }
 
 /** Sets the cap of an account; top-ups stay. */
-export async function setBudget(
-  { redis, ...budget }: BudgetAccount,
-  { capMicrocents, onExceed }: Cap,
-): Promise<BudgetView> {
-  const args = [capMicrocents, onExceed, ttlOf(budget.account)];
+export async function setBudget({ redis, ...budget }: BudgetAccount, cap: Cap): Promise<BudgetView> {
+  const args = [cap.capMicrocents, cap.onExceed, ttlOf(budget.account)];
   const doing = 'change of a budget';
   const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args, { doing })) as [string[], number];
   return budgetViewOf(budget.account, Object.fromEntries(pairsOf(fields)), waiting);

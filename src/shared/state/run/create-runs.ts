@@ -44,11 +44,8 @@ export type Created =
   | { readonly kind: 'created' | 'attached'; readonly status: RunStatus; readonly segment: number }
   | { readonly kind: 'conflict' };
 
-export function newRun(
-  request: RunRequest,
-  { tenant, requestId }: Pick<NewRun, 'tenant' | 'requestId'>,
-  nonce: string,
-): NewRun {
+export function newRun(request: RunRequest, caller: Pick<NewRun, 'tenant' | 'requestId'>, nonce: string): NewRun {
+  const { tenant, requestId } = caller;
   const { executionId, ...body } = request;
   return {
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
@@ -74,11 +71,7 @@ function kindOf(request: RunRequest): NewRun['kind'] {
 }
 
 /** Creates runs of one tenant and request, each unless it is there already. Answers in order; throws when Redis fails for any. */
-export async function createRuns(
-  runs: readonly NewRun[],
-  tenant: string,
-  space: RunKeySpace,
-): Promise<readonly Created[]> {
+export async function createRuns(runs: readonly NewRun[], tenant: string, space: RunKeySpace): Promise<Created[]> {
   if (runs.length === 0) return [];
   const [now, begunAt] = [Date.now(), performance.now()];
   const listed = listRuns(runs, tenant, now, space);
@@ -189,10 +182,8 @@ export type ClaimedRequest =
  * Takes the execution id of a request, before anything is done for it that others can see: no script reaches both the thread and
  * the record of the run. Throws `idempotency_conflict` for the id of another request.
  */
-export async function claimRequest(
-  { runId, request, bodyHash }: NewRun,
-  { keys, redis }: KeySpace,
-): Promise<ClaimedRequest> {
+export async function claimRequest(run: NewRun, { keys, redis }: KeySpace): Promise<ClaimedRequest> {
+  const { runId, request, bodyHash } = run;
   // An id that was made for this request belongs to no other.
   if (request.executionId === undefined) return { kind: 'free' };
   const own = [keys.run(runId), keys.claim(runId)];

@@ -116,16 +116,7 @@ async function readOpenRun(
 ): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
   const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
-    'status',
-    'kind',
-    'queue',
-    'segment',
-    'updatedAt',
-    'requeues',
-    'tenant',
-    'pending',
-    'agent',
-    'thread',
+    ...['status', 'kind', 'queue', 'segment', 'updatedAt', 'requeues', 'tenant', 'pending', 'agent', 'thread'],
   );
   if (!status || !kind || !queue || !segment)
     return { runId, ageMs: now - Number((await redis.zscore(keys.open, runId)) ?? 0) };

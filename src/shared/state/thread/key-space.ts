@@ -17,11 +17,9 @@ export function threadKeys({ keys }: ThreadKeySpace, { tenant, threadId }: Threa
 }
 
 /** Every field of the manifest's hash. Throws `not_found` when there is no such thread. */
-export async function readManifest(
-  { redis, keys }: ThreadKeySpace,
-  { tenant, threadId }: ThreadRef,
-): Promise<Record<string, string>> {
-  const hash = await redis.hgetall(keys.thread(tenant, threadId, 'manifest'));
+export async function readManifest(space: ThreadKeySpace, thread: ThreadRef): Promise<Record<string, string>> {
+  const { tenant, threadId } = thread;
+  const hash = await space.redis.hgetall(space.keys.thread(tenant, threadId, 'manifest'));
   // A hash without an agent is no thread.
   if (hash['agentId'] === undefined) throw threadNotFound(threadId);
   return hash;

@@ -91,11 +91,8 @@ async function infoOf(space: ThreadKeySpace, tenant: string, listed: ListedThrea
  * Lists a thread that is about to be made. False: the tenant has as many as it may have, and this is none of them. Each refusal
  * removes a few entries of threads that were never made.
  */
-export async function listThread(
-  space: ThreadKeySpace,
-  { tenant, threadId }: ThreadRef,
-  max: number,
-): Promise<boolean> {
+export async function listThread(space: ThreadKeySpace, thread: ThreadRef, max: number): Promise<boolean> {
+  const { tenant, threadId } = thread;
   const { redis, keys, clock } = space;
   const key = keys.threads(tenant);
   const doing = `listing of thread ${threadId}`;

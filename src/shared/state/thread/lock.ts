@@ -225,12 +225,7 @@ const maxSkipped = 1_000;
  * Takes a run that has ended out of its thread, and adds a job for the new lock owner. Again changes nothing: any process that
  * finds an ended lock owner may call it, also late. A run that was redriven since keeps its lock.
  */
-export async function releaseToNext(
-  space: ThreadKeySpace,
-  thread: ThreadRef,
-  endedRun: EndedRun,
-  addJob: AddJob,
-): Promise<void> {
+export async function releaseToNext(space: ThreadKeySpace, thread: ThreadRef, endedRun: EndedRun, addJob: AddJob) {
   const { redis, keys, clock } = space;
   let leaves = endedRun;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {

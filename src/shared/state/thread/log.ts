@@ -138,15 +138,11 @@ export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range
 }
 
 /** {@link ThreadStore.context}: from the last summary on. */
-export async function readContext(
-  space: ThreadKeySpace,
-  thread: ThreadRef,
-  lockOwner?: string,
-): Promise<ThreadContext> {
+export async function readContext(space: ThreadKeySpace, thread: ThreadRef, owner?: string): Promise<ThreadContext> {
   const { redis, keys } = space;
   const hash = await readManifest(space, thread);
   const manifest = manifestFromHash(hash);
-  const isLockOwner = lockOwner !== undefined && hash['lockOwner'] === lockOwner;
+  const isLockOwner = owner !== undefined && hash['lockOwner'] === owner;
   const lastNumber = Number(hash[isLockOwner ? 'lockedFromSeq' : 'seq']);
   const summarySeq = Number(hash[isLockOwner ? 'lockedSummarySeq' : 'summarySeq']);
   const log = keys.thread(thread.tenant, thread.threadId, 'log');

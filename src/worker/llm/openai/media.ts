@@ -83,11 +83,7 @@ async function submitVideo(connection: Connection, call: MediaCall, signal: Abor
   return parsed(connection, video, answer.bytes).id;
 }
 
-async function pollVideo(
-  connection: Connection,
-  jobId: string,
-  signal: AbortSignal,
-): Promise<readonly MediaBytes[] | undefined> {
+async function pollVideo(connection: Connection, jobId: string, signal: AbortSignal) {
   const path = `/videos/${encodeURIComponent(jobId)}`;
   const answer = await exchange(connection, 'get', path, {}, signal);
   const { status, error } = parsed(connection, video, answer.bytes);

@@ -67,10 +67,7 @@ function headersOf(raw: Record<string, string | string[] | undefined>): Headers 
  * thrown away in the background, so that the connection can be used again. Resolves with what broke the body off before
  * its end, or undefined. A throw of `onChunk` destroys the body and is thrown on.
  */
-export async function readBody(
-  body: StreamResponse['body'],
-  onChunk: (chunk: Buffer) => boolean,
-): Promise<Error | undefined> {
+export async function readBody(body: StreamResponse['body'], onChunk: (chunk: Buffer) => boolean) {
   const { promise, resolve, reject } = Promise.withResolvers<Error | undefined>();
   const onData = (chunk: Buffer) => {
     try {

@@ -66,10 +66,7 @@ export interface InMemoryTimers extends Timers {
 }
 
 /** The waits of one process. */
-export function inMemoryWaits(
-  runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'>,
-  clock: Clock,
-): Waits & InMemoryTimers {
+export function inMemoryWaits(runs: InMemoryRuns, clock: Clock): Waits & InMemoryTimers {
   const timers = inMemoryTimers(clock);
   return {
     ...timers,

@@ -107,16 +107,12 @@ function conversationAbout(request: ScriptRequest, process: Pick<ScriptProcess, 
 }
 
 /** Throws for a value that the process itself would have refused. */
-function outcomeOf(
-  message: Extract<ChildMessage, { t: 'done' }>,
-  calls: number,
-  { maxResultBytes }: ScriptLimits,
-): ScriptOutcome {
+function outcomeOf(message: Extract<ChildMessage, { t: 'done' }>, calls: number, limits: ScriptLimits): ScriptOutcome {
   const { outcome, logs } = message;
   if (!outcome.ok) return { ...outcome, logs, calls };
   const { json } = outcome;
   if (json === undefined) return { ok: true, value: undefined, logs, calls };
-  if (Buffer.byteLength(json) > maxResultBytes) throw new Error('a value over its bound');
+  if (Buffer.byteLength(json) > limits.maxResultBytes) throw new Error('a value over its bound');
   if (depthOver(json, maxJsonLevels)) {
     const problem = `the script returned JSON of more than ${maxJsonLevels} levels`;
     return { ok: false, reason: 'result', message: problem, logs, calls };

@@ -111,15 +111,11 @@ async function rewrite(ready: ReadyCall, { updatedToolArgs }: PolicyVerdict, bat
   return await checkCall(ready.call, ready.tool, updatedToolArgs, batch.preparation);
 }
 
-export function denyByRule(
-  ready: ReadyCall,
-  { reason, ruleId, hard }: PolicyVerdict,
-  { context, host }: Batch,
-): RefusedByRule {
+export function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, batch: Batch): RefusedByRule {
   const { name } = ready.call;
-  const why = host.redactor.text(reason ?? hard ?? 'a rule denies it');
+  const why = batch.host.redactor.text(reason ?? hard ?? 'a rule denies it');
   const details = { toolName: name, reason: hard ?? 'policy', ruleId };
-  const end = endByDenial(context.denials?.policyDenial ?? 'fail', toolDenied(name, why, details));
+  const end = endByDenial(batch.context.denials?.policyDenial ?? 'fail', toolDenied(name, why, details));
   if (end) return { kind: 'ends_run', end };
   const result = errorResult({ kind: 'capability_blocked', message: `it was denied: ${why}` }, name);
   return { kind: 'concluded', call: ready, result };

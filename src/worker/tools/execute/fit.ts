@@ -39,12 +39,7 @@ const minSpillBound = 256;
  * kept and `content` is a preview with the handle, unless the tool is `secret`, there is no `spill` or it fails: then the
  * middle is cut. So it is when `summarize` fails or is too long. Never rejects.
  */
-export async function fitResult(
-  text: string,
-  tool: FittedTool,
-  spill: Spill | undefined,
-  signal: AbortSignal,
-): Promise<FittedResult> {
+export async function fitResult(text: string, tool: FittedTool, spill: Spill | undefined, signal: AbortSignal) {
   const whole = cleanText(text);
   const maxBytes = boundOf(tool);
   if (isWithin(whole, maxBytes)) return { content: whole };

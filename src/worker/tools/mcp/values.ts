@@ -80,9 +80,6 @@ export function unusable(server: string, why: string, cause?: unknown): RunError
   return new RunError('mcp_unavailable', `MCP server ${server}: ${why}`, cause === undefined ? {} : { cause });
 }
 
-function mapped<T>(
-  fields: Readonly<Record<string, T>>,
-  map: (name: string, value: T) => string,
-): Record<string, string> {
+function mapped<T>(fields: Readonly<Record<string, T>>, map: (name: string, value: T) => string) {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, map(name, value)]));
 }

@@ -74,13 +74,7 @@ function isUntrusted(message: Message): boolean {
  * Has a model write the summary of a part. Its attempts are emitted, and added to `attempts`, also when it fails. Throws
  * when there is none.
  */
-export async function summarise(
-  turn: Turn,
-  policy: CompactionPolicy,
-  part: Part,
-  step: number,
-  attempts: Attempt[],
-): Promise<string> {
+export async function summarise(turn: Turn, policy: CompactionPolicy, part: Part, step: number, attempts: Attempt[]) {
   const { deps, signal, growing } = turn;
   const replaced = (growing.state.summarised?.replaced ?? 0) + part.count;
   const requestId = `${deps.requestId(step)}:summary:${replaced}`;

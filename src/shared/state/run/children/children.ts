@@ -178,11 +178,7 @@ async function waitForGroup(runId: string, { segment, first, later }: RunGroup, 
 }
 
 /** Asks runs and their children to stop. Returns the ones that do not exist. */
-export async function stopRuns(
-  runIds: readonly string[],
-  cancel: CancelRequest,
-  family: Family,
-): Promise<readonly string[]> {
+export async function stopRuns(runIds: readonly string[], cancel: CancelRequest, family: Family): Promise<string[]> {
   const gone: string[] = [];
   for (const runId of runIds) {
     const record = await loadRun(runId, family.space);
@@ -193,11 +189,7 @@ export async function stopRuns(
 }
 
 /** Asks a run and its children to stop; it ends once they have. */
-export async function stopFamily(
-  record: RunRecord,
-  cancel: CancelRequest,
-  family: Family,
-): Promise<Awaited<ReturnType<typeof stopRun>>> {
+export async function stopFamily(record: RunRecord, cancel: CancelRequest, family: Family): ReturnType<typeof stopRun> {
   const { tenant, runId, request } = record;
   if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
   const stopped = await stopRun(record, cancel, family.space);

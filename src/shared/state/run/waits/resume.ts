@@ -55,19 +55,14 @@ export type WaitEnded = readonly [number, number, string, string, number];
 const decisionsTtlS = 400 * 86_400;
 
 /** The first arguments of the scripts that end a wait. */
-export function waitEndArgs(
-  space: RunKeySpace,
-  runId: string,
-  event: string,
-  { segment, atMs, entry }: WaitEnd,
-): (string | number)[] {
+export function waitEndArgs(space: RunKeySpace, runId: string, event: string, end: WaitEnd): (string | number)[] {
   return [
     newNonce(),
-    segment ?? '',
-    new Date(atMs).toISOString(),
+    end.segment ?? '',
+    new Date(end.atMs).toISOString(),
     event,
     ...eventTargets(space, runId),
-    jsonText(entry),
+    jsonText(end.entry),
     decisionsTtlS,
   ];
 }
