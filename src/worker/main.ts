@@ -13,9 +13,9 @@ import { createBoundary } from './agents/credentials.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
 import { onDemandQuarantine, untilIdleArgument } from './jobs/quarantine.ts';
 import { createProviders } from './llm/backends/providers.ts';
-import type { LoadedAgent } from './agents/loaded-agent.ts';
-import { loadAgents } from './agents/load-agents.ts';
-import { preferredModels } from './agents/preferred-models.ts';
+import { createPriceLookup } from './llm/prices.ts';
+import { checkModels, type CheckedModels } from './agents/check-models.ts';
+import { loadAgents, unknownModel, type LoadedFolder } from './agents/load-agents.ts';
 import { createToolSecrets } from './agents/tool-secrets.ts';
 import { createToolkit } from './agents/toolkit.ts';
 
@@ -36,30 +36,36 @@ async function main(args: readonly string[]): Promise<void> {
   else await work(config, { untilIdle: args[0] === untilIdleArgument, standby: args[0] === standbyArgument });
 }
 
-/** Prints the agents of a folder, or every problem in it. */
+/** Prints the agents of a folder, every problem in it, and what is odd about it. */
 async function listAgents(config: Config, folder: string, json: boolean): Promise<void> {
   const redactor = new Redactor();
   const secrets = orStop(() => createToolSecrets({ folder: config.MILLRACE_SECRETS, env: process.env }));
   await using toolkit = orStop(() => createToolkit({ config, secrets, redactor, log: silentLog, clock: systemClock }));
-  const { agents, problems: inFiles } = await loadAgents(folder, toolkit.offer);
-  const problems = [...inFiles, ...modelProblems(config, agents)];
-  const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
+  const loaded = await loadAgents(folder, toolkit.offer);
+  const models = modelsIn(loaded, config);
+  const problems = [...loaded.problems, ...models.problems];
+  const views = [...loaded.agents.values()].map((agent) => agentViewOf(agent.definition));
   if (json) process.stdout.write(`${jsonText(views)}\n`);
   else
     for (const view of views)
       process.stdout.write(`${view.id}  model ${view.model}  tools ${view.tools.join(', ') || 'none'}\n`);
+  for (const warning of [...loaded.warnings, ...models.warnings]) process.stderr.write(`warning: ${warning}\n`);
   if (problems.length > 0) stop(exitUsage, problems.join('\n'));
   process.exit(0);
 }
 
-/** Preferred models that no provider serves. Where the providers are not set up they cannot be looked up. */
-function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>): readonly string[] {
+/** What is wrong and odd about the models of agents. Where the providers are not set up they cannot be looked up. */
+function modelsIn({ agents, incomplete, placed }: LoadedFolder, config: Config): CheckedModels {
   try {
     const providers = createProviders(config, (name) => process.env[name]);
-    return [...agents.values()].flatMap((agent) => preferredModels(agent, providers).problems);
+    const price = createPriceLookup(config.MILLRACE_PRICES, providers.prices);
+    const named = [...agents.values(), ...incomplete].filter(({ definition }) => definition.model !== unknownModel);
+    const checked = named.map((agent) => ({ agent, ...checkModels(agent, providers, price) }));
+    const all = (what: 'problems' | 'warnings') =>
+      checked.flatMap(({ agent, ...found }) => found[what].map((text) => placed(agent.file, text)));
+    return { problems: all('problems'), warnings: all('warnings') };
   } catch (error) {
-    process.stderr.write(`the models were not looked up: ${messageOf(error)}\n`);
-    return [];
+    return { problems: [], warnings: [`the models were not looked up: ${messageOf(error)}`] };
   }
 }
 

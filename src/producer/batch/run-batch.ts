@@ -1,3 +1,4 @@
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { asRunError, type ErrorInfo, RunError } from '../../shared/base/errors.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
@@ -262,7 +263,8 @@ function endOf(stop: AbortSignal): BatchSummary['end'] {
 async function checkAgent(client: BatchClient, { agent }: BatchSource['defaults']): Promise<void> {
   const known = await client.agents();
   if (agent === undefined || known.length === 0 || known.some(({ id }) => id === agent)) return;
-  throw new RunError('validation', `there is no agent ${agent}; there are ${known.map(({ id }) => id).join(', ')}`);
+  const ids = known.map(({ id }) => id);
+  throw new RunError('validation', thereIsNo('agent', agent, ids));
 }
 
 /** Queues a failed run again. False for one that cannot go on: its failure stays its result. */

@@ -1,5 +1,5 @@
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { defined } from '../../shared/base/collections.ts';
-import { didYouMean } from '../../shared/base/nearest.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -17,7 +17,6 @@ import type { ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { maxMessages } from '../client/threads.ts';
 
 const maxLast = 1_000;
-const maxNamed = 50;
 
 const { options: busyChoices } = runRequest.shape.onBusy.unwrap();
 const options = [
@@ -89,8 +88,7 @@ async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> 
 async function checkThread(mill: Millrace, agent: string, threadId: string): Promise<void> {
   const known = (await mill.agents()).map(({ id }) => id);
   if (known.length > 0 && !known.includes(agent)) {
-    const some = known.slice(0, maxNamed).join(', ');
-    throw new RunError('validation', `there is no agent ${agent}${didYouMean(agent, known)}; known are ${some}`, {
+    throw new RunError('validation', thereIsNo('agent', agent, known), {
       details: [{ path: 'agent', message: 'is not a known agent' }],
     });
   }

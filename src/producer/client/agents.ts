@@ -1,6 +1,6 @@
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
-import { didYouMean } from '../../shared/base/nearest.ts';
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
@@ -30,8 +30,9 @@ export class AgentDirectory {
     if (this.#known.size === 0 || this.#known.has(id)) return;
     const known = [...this.#known].sort();
     const named = known.slice(0, maxNamed);
-    const message = `there is no agent ${id}${didYouMean(id, known)}; known are ${named.join(', ')}`;
-    throw new RunError('validation', message, { details: [{ path, message: 'is not a known agent', known: named }] });
+    throw new RunError('validation', thereIsNo('agent', id, known), {
+      details: [{ path, message: 'is not a known agent', known: named }],
+    });
   }
 
   /** All of them, by id. Entries that a newer worker wrote in another form are left out. */

@@ -18,6 +18,14 @@ export function didYouMean(name: string, names: Iterable<string>): string {
   return found === undefined ? '' : `; did you mean ${found}?`;
 }
 
+/** `there is no tool X; did you mean Y?; known are Y, Z`. */
+export function thereIsNo(what: string, name: string, names: Iterable<string>): string {
+  const known = [...names];
+  const named = known.length > maxNamed ? [...known.slice(0, maxNamed), '…'] : known;
+  return `there is no ${what} ${name}${didYouMean(name, known)}; known are ${named.join(', ') || 'none'}`;
+}
+
+const maxNamed = 50;
 const maxChars = 128;
 
 /** Characters to insert, remove, change, or swap with their neighbour until both are the same. */

@@ -54,7 +54,9 @@ export function modelsOf(
     preferred.set(id, known);
     return known;
   };
-  const problems = [...agents].flatMap((agent) => preferredOf(agent).problems);
+  const problems = [...agents].flatMap((agent) =>
+    preferredOf(agent).problems.map((problem) => `agent ${agent.definition.id}: ${problem}`),
+  );
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
   return {
     preferencesFor: (agent) => preferredOf(agent).preferences,

@@ -18,6 +18,7 @@ import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { checkedYaml } from '../../shared/base/yaml-file.ts';
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { isRecord } from '../../shared/base/json.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 
@@ -38,6 +39,10 @@ export interface LoadedFolder extends NamedFunctions {
   readonly problems: readonly string[];
   /** What is odd and yet no error. */
   readonly warnings: readonly string[];
+  /** What could be read of agents whose fields have problems, so that the names in them can be checked. */
+  readonly incomplete: readonly LoadedAgent[];
+  /** A problem of one of its files with its line. */
+  readonly placed: (file: string, problem: string) => string;
   /** Paths of all modules that this process took for it, without packages: those outside of the folder too. */
   readonly modules: readonly string[];
 }
@@ -54,7 +59,16 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   const dir = resolve(folder);
   if (!existsSync(dir)) {
     const problems = [`${folder}: there is no such folder (MILLRACE_AGENTS)`];
-    return { agents: new Map(), tasks: new Map(), ...namedFunctions([], []), problems, warnings: [], modules: [] };
+    return {
+      agents: new Map(),
+      tasks: new Map(),
+      ...namedFunctions([], []),
+      problems,
+      warnings: [],
+      incomplete: [],
+      placed: (_, problem) => problem,
+      modules: [],
+    };
   }
   resolveOwnPackages();
   const [problems, warnings]: [string[], string[]] = [[], []];
@@ -71,25 +85,40 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   });
   const agents = new Map<string, LoadedAgent>();
   const lines = new Map<string, LineOf>();
+  const broken = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
-    const agent = await readAgent(dir, file, lines, problems);
+    const { agent, isWhole } = await readAgent(dir, file, lines, problems);
     if (!agent) continue;
     const { id } = agent.definition;
     if (agents.has(id)) problems.push(`${file}: agent ${id} is already defined in ${agents.get(id)?.file}`);
     else {
       const complete = withNamed(agent, { tools: [...shared.values()], skills }, offer);
       problems.push(...complete.problems.map((problem) => placed(file, lines.get(file), problem)));
+      if (!isWhole) {
+        broken.set(id, { ...complete.agent, file, folder: dir });
+        continue;
+      }
       const odd = [...complete.warnings, ...offer.warningsOf(agent.definition, complete.agent.tools)];
       warnings.push(...odd.map((warning) => placed(file, lines.get(file), warning)));
       agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
   takeCarried(agents, offer, problems);
-  problems.push(...unknownOthers(agents, lines));
+  problems.push(...unknownOthers(agents, broken, lines));
   const functions = namedFunctions(merging, adapters);
   for (const id of functions.judges.keys())
     if (agents.has(id)) problems.push(`judges: judge ${id} has the name of an agent`);
-  return { agents, tasks, ...functions, problems, warnings, modules: [...taken] };
+  const place = (file: string, problem: string) => placed(file, lines.get(file), problem);
+  return {
+    agents,
+    tasks,
+    ...functions,
+    problems,
+    warnings,
+    incomplete: [...broken.values()],
+    placed: place,
+    modules: [...taken],
+  };
 }
 
 /** Of the same id the last one counts. */
@@ -105,16 +134,21 @@ export function namedFunctions(
 }
 
 /** Agents that others want to ask and that are not there. */
-function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>, lines: ReadonlyMap<string, LineOf>): string[] {
-  return [...agents.values()].flatMap(({ definition, file }) => {
+function unknownOthers(
+  agents: ReadonlyMap<string, LoadedAgent>,
+  broken: ReadonlyMap<string, LoadedAgent>,
+  lines: ReadonlyMap<string, LineOf>,
+): string[] {
+  const known = [...agents.keys(), ...broken.keys()];
+  return [...agents.values(), ...broken.values()].flatMap(({ definition, file }) => {
     const named = [
       ...definition.subagents.filter((id) => id !== '*').map((id) => ['subagents', id] as const),
       ...definition.handoffs.map(({ agent }) => ['handoffs', agent] as const),
       ...Object.values(definition.agentTools).map(({ agent }) => ['agentTools', agent] as const),
     ];
     return named
-      .filter(([, id]) => !agents.has(id))
-      .map(([field, id]) => `${field}: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`)
+      .filter(([, id]) => !known.includes(id))
+      .map(([field, id]) => `${field}: ${thereIsNo('agent', id, known)}`)
       .map((problem) => placed(file, lines.get(file), problem));
   });
 }
@@ -125,23 +159,48 @@ async function readAgent(
   file: string,
   lines: Map<string, LineOf>,
   problems: string[],
-): Promise<Agent | undefined> {
+): Promise<ReadAgent> {
   const path = join(dir, file);
+  let source: AgentSource | undefined;
   try {
     if (isYaml(file)) {
       const text = await readFile(path, 'utf8');
       lines.set(file, linesInYaml(text));
-      return defineAgent(yamlSource(text, basename(file, extname(file))));
+      source = yamlSource(text, basename(file, extname(file)));
+      return { agent: defineAgent(source), isWhole: true };
     }
-    if (!isModule(file)) return undefined;
+    if (!isModule(file)) return nothing;
     const { default: agent } = await imported(path);
-    if (isAgent(agent)) return agent;
+    if (isAgent(agent)) return { agent, isWhole: true };
     problems.push(`${file}: does not default-export defineAgent(…)`);
   } catch (error) {
     const lineOf = lines.get(file) ?? linesInModule(error, path);
-    problems.push(...problemsIn(error).map((problem) => placed(file, lineOf, problem)));
+    const found = problemsIn(error);
+    problems.push(...found.map((problem) => placed(file, lineOf, problem)));
+    if (source) return { agent: withoutFields(source, found), isWhole: false };
   }
-  return undefined;
+  return nothing;
+}
+
+/** `isWhole`: all of the file. Else what of it could be read, to check the names in it, too. */
+interface ReadAgent {
+  readonly agent: Agent | undefined;
+  readonly isWhole: boolean;
+}
+const nothing: ReadAgent = { agent: undefined, isWhole: false };
+
+/** Stands for the model of an agent that names none. */
+export const unknownModel = 'unknown';
+
+/** The agent without the fields that have problems; undefined where that is none either. */
+function withoutFields(source: AgentSource, problems: readonly string[]): Agent | undefined {
+  const wrong = new Set(problems.map((problem) => /^[^\s.:]+(?=[.:])/.exec(problem)?.[0]));
+  const { id, ...rest } = Object.fromEntries(Object.entries(source).filter(([field]) => !wrong.has(field)));
+  try {
+    return defineAgent({ model: unknownModel, ...rest, id: id ?? 'unknown' } as AgentSource);
+  } catch {
+    return undefined;
+  }
 }
 
 function yamlSource(text: string, id: string): AgentSource {

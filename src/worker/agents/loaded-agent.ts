@@ -1,6 +1,7 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { messageOf, RunError } from '../../shared/base/errors.ts';
 import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
 import { handoffToolName } from '../tools/builtin/agents.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
@@ -79,7 +80,7 @@ export function withNamed(
     try {
       const tool = own.get(name) ?? offer.find(name, definition);
       if (tool) tools.push(tool);
-      else problems.push(`there is no tool ${name}; known are ${[...own.keys(), ...offer.names].join(', ') || 'none'}`);
+      else problems.push(thereIsNo('tool', name, [...own.keys(), ...offer.names]));
     } catch (error) {
       problems.push(`tool ${name}: ${messageOf(error)}`);
     }
@@ -90,7 +91,7 @@ export function withNamed(
     definition.capabilities.length > 0 || definition.tools.some((name) => name.startsWith(serverPrefix));
   const skills = [...new Set(definition.skills)].flatMap((name) => {
     const skill = beside.skills.get(name);
-    if (!skill) problems.push(`there is no skill ${name}; known are ${[...beside.skills.keys()].join(', ') || 'none'}`);
+    if (!skill) problems.push(thereIsNo('skill', name, beside.skills.keys()));
     return skill ? [skill] : [];
   });
   const warnings = bringsMore ? [] : skills.flatMap((skill) => missingTools(skill, tools));

@@ -19,7 +19,7 @@ export interface PreferredModels {
   readonly preferences: ModelPreferences;
   /** Who writes summaries for the agent; undefined where it wants none. */
   readonly summarizer: Served | undefined;
-  /** Preferences that no provider serves. */
+  /** Preferences that no provider serves, by their fields. */
   readonly problems: readonly string[];
   /** One of those that were found. */
   readonly served: (model: string, provider: string | undefined) => Served | undefined;
@@ -37,7 +37,7 @@ export function preferredModels(
     const served = found.get(name) ?? providers.providerFor(model, provider);
     if (!served) {
       const whose = provider === undefined ? '' : ` of provider ${provider}`;
-      problems.push(`agent ${definition.id}: ${field}: no provider serves model ${model}${whose}`);
+      problems.push(`${field}: no provider serves model ${model}${whose}`);
       return undefined;
     }
     found.set(name, served).set(keyOf(served.model, served.provider.id), served);

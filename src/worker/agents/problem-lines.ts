@@ -29,11 +29,17 @@ export function linesInYaml(text: string): LineOf {
   return (problem) => {
     const broken = errors.find(({ message }) => message === problem);
     if (broken) return lineAt(broken.pos[0]);
-    const [path = ''] = /^\S+(?=: )/.exec(problem) ?? [];
+    const [path = fieldOfName(problem)] = /^\S+(?=: )/.exec(problem) ?? [];
     const field = nodeAt(contents, path.split('.'));
-    const name = scalarNamed(field?.value ?? contents, problem);
+    const name = scalarNamed(field?.value ?? contents, problem, field !== undefined);
     return lineAt((name ?? field?.key ?? field?.value)?.range?.[0]);
   };
+}
+
+/** The field whose names a problem is about that begins with `there is no …`. */
+function fieldOfName(problem: string): string {
+  const [, kind] = /^there is no (tool|skill) /.exec(problem) ?? [];
+  return kind === undefined ? '' : `${kind}s`;
 }
 
 interface Found {
@@ -58,8 +64,11 @@ function nodeAt(root: Node | null, path: readonly string[]): Found | undefined {
   return found;
 }
 
-/** The key or value that the problem names: in quotes, or as a word of what it says before it lists what there is. */
-function scalarNamed(root: Node | null | undefined, problem: string): Scalar | undefined {
+/**
+ * The key or value that the problem names: in quotes, or as a word of what it says before it lists what there is. In a whole file a
+ * plain word may stand anywhere, so only one that looks like a name counts there.
+ */
+function scalarNamed(root: Node | null | undefined, problem: string, isField: boolean): Scalar | undefined {
   const [said = ''] = problem.replace(/^\S+: /, '').split('; ');
   const words = new Set(said.split(/[\s,]+|:\s/));
   let named: Scalar | undefined;
@@ -67,7 +76,7 @@ function scalarNamed(root: Node | null | undefined, problem: string): Scalar | u
   visit(root, {
     Scalar(_, scalar) {
       const text = String(scalar.value);
-      const isNamed = said.includes(`"${text}"`) || (/\W|_|\d/.test(text) && words.has(text));
+      const isNamed = said.includes(`"${text}"`) || ((isField || /\W|_|\d/.test(text)) && words.has(text));
       if (text === '' || !isNamed) return undefined;
       named = scalar;
       return visit.BREAK;

@@ -1,4 +1,4 @@
-import { calcPrice, type ModelPrice } from '@pydantic/genai-prices';
+import { calcPrice, findProvider, type ModelPrice } from '@pydantic/genai-prices';
 import { z } from 'zod';
 import { usdToMicrocents } from '../../shared/contract/money.ts';
 import type { Price, PriceLookup, Rate } from './cost.ts';
@@ -53,6 +53,12 @@ export function createPriceLookup(path?: string, entries: readonly PriceEntry[] 
   const known = remembered(publicPrice);
   return (provider, model, at) =>
     find(given, provider, model) ?? known(provider, model, at) ?? find(samples, provider, model);
+}
+
+/** The models of a provider that the public data and the samples name: for suggestions, as most have more names. */
+export function pricedModels(provider: string): readonly string[] {
+  const found = findProvider({ providerId: pricedAs[provider] ?? provider });
+  return [...(found?.models ?? []).map(({ id }) => id), ...samplePrices.map(({ model }) => model)];
 }
 
 /** Asking the public data costs as much as a hundred chunks, and its answers change at whole minutes only. */

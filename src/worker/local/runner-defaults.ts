@@ -1,3 +1,4 @@
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { defined } from '../../shared/base/collections.ts';
@@ -53,8 +54,7 @@ export function runnerDefaultsWith({
   const known = new Map(agents.map((agent) => [agent.definition.id, agent]));
   const find = (agentId: string): Agent => {
     const agent = known.get(agentId);
-    if (!agent)
-      throw new RunError('validation', `there is no agent ${agentId}; known are ${[...known.keys()].join(', ')}`);
+    if (!agent) throw new RunError('validation', thereIsNo('agent', agentId, known.keys()));
     return agent;
   };
   const boundary = createBoundary({ ...given, config: parseConfig(given.env) });

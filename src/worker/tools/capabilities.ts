@@ -1,3 +1,4 @@
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
@@ -101,8 +102,7 @@ export function createCapabilityRegistry({ clock = systemClock }: { readonly clo
   const resolvers = new Map<string, CapabilityResolver>();
   const injected = new Map<string, CapabilityResolver>();
   const unknown = ({ capabilities }: Named) => [...new Set(capabilities)].filter((name) => !resolvers.has(name));
-  const unknownText = (name: string) =>
-    `there is no capability ${name}; known are ${[...resolvers.keys()].join(', ') || 'none'}`;
+  const unknownText = (name: string) => thereIsNo('capability', name, resolvers.keys());
 
   async function resolveOne(
     what: string,

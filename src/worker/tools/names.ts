@@ -1,3 +1,4 @@
+import { thereIsNo } from '../../shared/base/nearest.ts';
 import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
 import { reservedToolNames } from '../../shared/contract/reserved.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -91,7 +92,6 @@ export function mcpGrantProblems({
   capabilities,
   trust,
 }: Pick<AgentDefinition, 'tools' | 'mcpServers' | 'capabilities' | 'trust'>): string[] {
-  const known = Object.keys(mcpServers).join(', ') || 'none';
   return tools
     .filter((name) => name.startsWith(serverPrefix))
     .flatMap((name) => {
@@ -100,6 +100,6 @@ export function mcpGrantProblems({
       if (trust === 'sandbox') return [`tools: ${name} is not for an agent whose trust is sandbox`];
       // A capability may bring more servers.
       if (Object.hasOwn(mcpServers, server) || capabilities.length > 0) return [];
-      return [`tools: there is no MCP server ${server}; known are ${known}`];
+      return [`tools: ${thereIsNo('MCP server', server, Object.keys(mcpServers))}`];
     });
 }

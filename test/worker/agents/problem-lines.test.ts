@@ -14,15 +14,19 @@ limits:
   maxSeconds: 2
 toolOptions:
   mcp:docs/read: { needsApproval: true }
+skills: [first, refund]
 `;
 
 test.each([
   ['modle: is not a known field; did you mean model?', 3],
-  ['limits.maxSteps: Too small: expected number to be >=1', 10],
+  ['limits.maxSteps: must be at least 1', 10],
   ['limits.maxSeconds: is not a known field', 11],
   ['tools.1: is not a name', 8],
   ['there is no tool lookup_ordr; known are lookup_order', 8],
   ['toolOptions.mcp:docs/read: the agent is granted no MCP server docs', 13],
+  ['there is no skill refund; did you mean first?; known are first', 14],
+  ['skills: there is no agent first; known are refund', 14],
+  ['there is no first; known are refund', undefined],
   ['budget: is needed', undefined],
   ['the worker has no provider', undefined],
 ])('the line of `%s` is %s', (problem, line) => {

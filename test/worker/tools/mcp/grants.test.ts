@@ -10,7 +10,7 @@ function problems(tools: readonly string[], more: Readonly<Record<string, unknow
 
 test.each([
   [['mcp:files', 'mcp:crm/find', 'lookup_order'], []],
-  [['mcp:file'], ['tools: there is no MCP server file; known are files, crm']],
+  [['mcp:file'], ['tools: there is no MCP server file; did you mean files?; known are files, crm']],
   [['mcp:toString'], ['tools: there is no MCP server toString; known are files, crm']],
   [['mcp:'], ['tools: mcp: must be mcp:<server> or mcp:<server>/<tool>']],
   [['mcp:files/'], ['tools: mcp:files/ must be mcp:<server> or mcp:<server>/<tool>']],
