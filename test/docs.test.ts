@@ -147,6 +147,14 @@ test('every relative link leads to a file and a heading that exist', () => {
   expect(dead).toEqual([]);
 });
 
+test('the index of the documentation leads to every page', () => {
+  const listed = localLinks(read('docs/README.md')).map(({ target }) => join('docs', target.split('#')[0] ?? ''));
+  const missing = pages.filter(
+    (page) => page.startsWith('docs/') && !page.startsWith('docs/decisions/') && page !== 'docs/README.md',
+  );
+  expect(missing.filter((page) => !listed.includes(page))).toEqual([]);
+});
+
 test('a link that is called like a source file leads to that file', () => {
   const called = /\[`?([\w./-]+\.(?:ts|lua))`?\]\(([^)#]+)/g;
   const links = pages.flatMap((page) =>

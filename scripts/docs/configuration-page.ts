@@ -10,8 +10,8 @@ variable that is unset or empty has its default; unknown variables are ignored.`
 const keys = `## API keys
 
 \`MILLRACE_API_KEYS\` is a file or a comma-separated list of entries \`sha256:tenant:scopes\`: the SHA-256 of a key in hex,
-the tenant whose runs it sees, and its scopes joined by \`+\` (${scope.options.map(code).join(', ')}; \`*\` or nothing for
-all). In a file, there is one entry a line and \`#\` starts a comment. To make a key and its entry:
+the tenant whose runs it sees, and its scopes joined by \`+\` (${scope.options.map(code).join(', ')}; \`*\` for
+all, nothing for \`read+write\`). In a file, there is one entry a line and \`#\` starts a comment. To make a key and its entry:
 
 \`\`\`sh
 key=$(openssl rand -hex 24)

@@ -3,12 +3,14 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { inject, onTestFinished, expect, test } from 'vitest';
+import { Millrace } from '../../src/producer/index.ts';
 import { startWorker } from '../../src/worker/index.ts';
 import { scriptedModel } from '../../src/testing/scripted-model.ts';
 import { always } from '../../src/testing/scripts.ts';
 import { defineAgent } from '../../src/worker/agents/define-agent.ts';
 import { childEnv } from '../support/child-env.ts';
 import { builtEntry } from '../support/entries.ts';
+import { testPrefix } from '../support/redis.ts';
 import { body, chat, startRawProvider } from '../support/raw-provider.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -109,6 +111,24 @@ test('the client example follows a run on a worker to its end', async () => {
   expect(await run('enqueue-and-follow', { REDIS_URL: redis })).toMatch(
     /It was delivered\.\ncompleted for [1-9]\d* microcents/,
   );
+});
+
+test('the consumer of lifecycle events sees every end once, also those from before it began', async () => {
+  const [redis, prefix] = [inject('redisUrl'), testPrefix()];
+  const provider = createScriptedProvider(scripted.text('Done.'));
+  const worker = await startWorker({ redis, prefix, agents: [defineAgent({ id: 'support', model: 'm' })], provider });
+  onTestFinished(() => worker.stop(1_000));
+  await using mill = new Millrace({ redis, prefix });
+  const env = { REDIS_URL: redis, MILLRACE_PREFIX: prefix };
+  const endOne = async () => {
+    const started = await mill.enqueue({ agent: 'support', input: 'x' });
+    await started.result();
+    return started.runId;
+  };
+  const before = [await endOne(), await endOne()];
+  expect(await run('lifecycle-consumer', env, ['2'])).toBe(before.map((id) => `${id} run.completed\n`).join(''));
+  const later = await endOne();
+  expect(await run('lifecycle-consumer', env, ['1'])).toBe(`${later} run.completed\n`);
 });
 
 test('the budget example runs a batch into its cap, and to its end after a top-up', async () => {
