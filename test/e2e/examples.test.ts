@@ -115,7 +115,7 @@ test('the client example follows a run on a worker to its end', async () => {
 
 test('the consumer of lifecycle events sees every end once, also those from before it began', async () => {
   const [redis, prefix] = [inject('redisUrl'), testPrefix()];
-  const provider = createScriptedProvider(scripted.text('Done.'));
+  const provider = scriptedModel(always('Done.'));
   const worker = await startWorker({ redis, prefix, agents: [defineAgent({ id: 'support', model: 'm' })], provider });
   onTestFinished(() => worker.stop(1_000));
   await using mill = new Millrace({ redis, prefix });

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeEach, inject, expect, test, onTestFinished, vi } from 'vitest';
 import { startWorker } from '../../src/worker/index.ts';
 import { defineAgent } from '../../src/worker/agents/define-agent.ts';
-import { createScriptedProvider } from '../../src/worker/llm/backends/scripted.ts';
-import { scripted } from '../support/scripted.ts';
+import { scriptedModel } from '../../src/testing/scripted-model.ts';
+import { always } from '../../src/testing/scripts.ts';
 import { docsPage } from '../support/docs-page.ts';
 import { codeBlocks } from '../support/markdown.ts';
 import { testPrefix } from '../support/redis.ts';
@@ -52,7 +52,7 @@ const apps = {
 test.each(Object.entries(apps))(
   'an app with %s starts a run, streams it, and continues a stream',
   async (name, start) => {
-    const provider = createScriptedProvider(scripted.text('It was delivered.'));
+    const provider = scriptedModel(always('It was delivered.'));
     const worker = await startWorker({ redis, prefix, agents: [defineAgent({ id: 'support', model: 'm' })], provider });
     onTestFinished(() => worker.stop(1_000));
     const request = await start();
