@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'oxfmt';
 import { agentsPage } from './docs/agents-page.ts';
+import { cliPage } from './docs/cli-page.ts';
 import { configurationPage } from './docs/configuration-page.ts';
 import { errorsPage } from './docs/errors-page.ts';
 import { eventsPage } from './docs/events-page.ts';
@@ -13,6 +14,7 @@ const root = join(import.meta.dirname, '..');
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   const sources = {
     'docs/reference/agents.md': agentsPage(),
+    'docs/reference/cli.md': cliPage(),
     'docs/reference/configuration.md': configurationPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),

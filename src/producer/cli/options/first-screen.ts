@@ -38,7 +38,9 @@ const helpWidth = 80;
 /** What `millrace --help` shows: 40 lines of 80 columns at most. Every other help is commander's own. */
 export function firstScreen(program: Command, helper: Help): string {
   if (program.parent) return new Help().formatHelp(program, helper);
-  const offered = new Map(program.commands.map((command) => [command.name(), termOf(command)]));
+  const offered = new Map(
+    program.commands.map((command) => [command.name(), [command.name(), ...argumentsOf(command)].join(' ')]),
+  );
   const listed = new Set<string>(Object.values(groups).flatMap((commands) => Object.keys(commands)));
   const terms = [...offered].filter(([name]) => listed.has(name)).map(([, term]) => term);
   const width = Math.max(...terms.map((term) => term.length));
@@ -58,13 +60,12 @@ export function firstScreen(program: Command, helper: Help): string {
     .concat('\n');
 }
 
-/** Name and arguments: `run <agent> [input]`. */
-function termOf(command: Command): string {
-  const args = command.registeredArguments.map(
-    (argument) =>
-      `${argument.required ? '<' : '['}${argument.name()}${argument.variadic ? '...' : ''}${argument.required ? '>' : ']'}`,
-  );
-  return [command.name(), ...args].join(' ');
+/** Its arguments as help shows them: `<agent> [input]`. */
+export function argumentsOf({ registeredArguments }: Command): readonly string[] {
+  return registeredArguments.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
 }
 
 /** The width of a help text: that of the terminal, at most 100, and 80 where there is none. */

@@ -1,0 +1,178 @@
+import { z } from 'zod';
+import { acceptedRun } from '../../src/producer/http/openapi.ts';
+import { approvalView } from '../../src/producer/client/approvals.ts';
+import { progressEntry } from '../../src/producer/client/artifacts.ts';
+import { costReport } from '../../src/producer/client/costs.ts';
+import { durabilityLevels } from '../../src/producer/client/diagnose.ts';
+import { agentView } from '../../src/shared/contract/agent/agent.ts';
+import { eventSchema } from '../../src/shared/contract/event.ts';
+import { budgetView } from '../../src/shared/contract/money.ts';
+import { providerReport } from '../../src/shared/contract/provider-report.ts';
+import { runView } from '../../src/shared/contract/run.ts';
+import { threadItem, threadView } from '../../src/shared/contract/thread/thread-items.ts';
+import { threadEvent } from '../../src/shared/contract/thread/thread.ts';
+
+/** What a command prints with `--json`: one document, or a document a line. */
+export interface Printed {
+  readonly as: 'document' | 'lines';
+  readonly shape: z.ZodType;
+  /** Where it is described, or what it is; absent: its fields are listed. */
+  readonly is?: string;
+  readonly note?: string;
+}
+
+const count = z.int().min(0);
+const run: Printed = { as: 'document', shape: runView, is: 'a [Run](http.md#run)' };
+const thread: Printed = { as: 'document', shape: threadView, is: 'a [Thread](http.md#thread)' };
+const budget: Printed = { as: 'document', shape: budgetView, is: 'a [Budget](http.md#budget)' };
+const agents: Printed = { as: 'document', shape: z.array(agentView), is: 'an array of [Agents](http.md#agent)' };
+const decision: Printed = {
+  as: 'document',
+  shape: z.object({ run: runView, budget: budgetView.optional() }),
+  is: 'an object: `run`, a [Run](http.md#run), and after a top-up `budget`, a [Budget](http.md#budget)',
+};
+const events: Printed = { as: 'lines', shape: eventSchema, is: 'an [event](events.md)' };
+const started: Printed = {
+  ...events,
+  note: 'With `--detach` it is one document instead: an [AcceptedRun](http.md#acceptedrun).',
+};
+
+/** With `--detach`, of every command that starts a run. */
+export const detached = acceptedRun;
+
+const check = z.object({
+  name: z.string(),
+  level: z.enum(['ok', 'warn', 'fail']),
+  text: z.string(),
+  advice: z.string().optional(),
+});
+
+const waiting = z.object({ waiting: count });
+
+const diagnosis = z.object({
+  redis: z.object({
+    version: z.string(),
+    mode: z.string(),
+    aof: z.boolean(),
+    appendfsync: z.string().optional(),
+    maxmemoryPolicy: z.string().optional(),
+    usedMemoryBytes: count,
+    maxMemoryBytes: count,
+    connectedReplicas: count,
+    clockOffsetMs: z.int(),
+    roundTripMs: count,
+  }),
+  durability: z.enum(durabilityLevels),
+  openRuns: count,
+  oldestQueuedMs: z.record(z.string(), count),
+  stuckRuns: z.array(z.object({ runId: z.string(), status: z.string(), ageMs: count })),
+  workers: z.array(
+    z.object({
+      name: z.string(),
+      heartbeatAgeMs: count,
+      queues: z.array(z.string()),
+      concurrency: count,
+      active: count,
+      version: z.string(),
+      providers: z.array(providerReport),
+    }),
+  ),
+  queues: z.record(
+    z.string(),
+    z.object({ waiting: count, active: count, delayed: count, failed: count, workers: count }),
+  ),
+  quarantined: count,
+  counters: z.record(z.string(), z.number()),
+  waits: z.object({
+    breakers: z.array(z.object({ target: z.string(), failures: count, openForMs: count.optional() })),
+    limiters: z.array(waiting.extend({ model: z.string() })),
+    money: z.array(waiting.extend({ tenant: z.string(), account: z.string() })),
+    people: z.array(waiting.extend({ tenant: z.string(), oldestMs: count })),
+    threads: z.array(
+      waiting.extend({ tenant: z.string(), threadId: z.string(), lockOwner: z.string(), suspended: z.boolean() }),
+    ),
+  }),
+});
+
+const batchSummary = z.object({
+  batch: z.string().describe('Its name: that of `--name`, or of the file.'),
+  end: z.enum(['finished', 'interrupted', 'too_many_failures']),
+  total: count.describe('Lines of the file.'),
+  earlier: count.describe('Lines that had their result before.'),
+  finished: count.describe('Lines that have their result.'),
+  failed: count.describe('The part of `finished` without an answer.'),
+  refused: count.describe('The part of `failed` that never became a run.'),
+  running: count.describe('Runs that are queued or running.'),
+  waiting: count.describe('Runs that are suspended.'),
+  waitingForMoney: count.describe('The part of `waiting` that waits for money.'),
+  costMicrocents: count,
+  output: z.string().describe('The file with the results.'),
+  elapsedMs: count,
+  perSecond: z.number().describe('Lines that this try finished, per second.'),
+});
+
+/** By the words that call a command. Every command with `--json` is here. */
+export const printedBy: Readonly<Record<string, Printed>> = {
+  run: started,
+  'fan-out': started,
+  evaluate: started,
+  task: started,
+  chat: {
+    as: 'lines',
+    shape: z.union([eventSchema, threadItem]),
+    is: 'an [event](events.md)',
+    note: 'With `--last` the first lines are messages of the thread: [ThreadItems](http.md#threaditem).',
+  },
+  batch: { as: 'document', shape: batchSummary },
+  tail: events,
+  get: run,
+  cancel: run,
+  runs: { as: 'document', shape: z.array(runView), is: 'an array of [Runs](http.md#run)' },
+  progress: { as: 'document', shape: z.array(progressEntry), is: 'an array of notes' },
+  approvals: {
+    as: 'document',
+    shape: z.array(approvalView),
+    is: 'an array of [Approvals](http.md#approval)',
+    note: 'With `--follow` each is a line of its own.',
+  },
+  approve: decision,
+  deny: decision,
+  'budget get': budget,
+  'budget set': budget,
+  'budget top-up': budget,
+  costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
+  'threads list': { as: 'document', shape: z.array(threadView), is: 'an array of [Threads](http.md#thread)' },
+  'threads show': thread,
+  'threads title': thread,
+  'threads messages': {
+    as: 'document',
+    shape: z.array(threadItem),
+    is: 'an array of [ThreadItems](http.md#threaditem)',
+  },
+  'threads events': {
+    as: 'lines',
+    shape: threadEvent,
+    is: 'an event of a thread, as `GET /v1/threads/{id}/events` has it',
+  },
+  'threads delete': { as: 'document', shape: z.object({ threadId: z.string(), deleted: z.literal(true) }) },
+  'threads purge': {
+    as: 'document',
+    shape: z.object({ removed: count, kept: z.array(z.string()).describe('Threads that runs use.') }),
+  },
+  agents,
+  'agents check': agents,
+  doctor: {
+    as: 'document',
+    shape: z.object({
+      checks: z.array(check).describe('The lines that are printed without `--json`.'),
+      diagnosis: diagnosis.optional().describe('The facts behind them; absent when Redis cannot be reached.'),
+    }),
+  },
+  redrive: {
+    as: 'document',
+    shape: z.object({
+      redriven: z.array(z.string()).describe('Ids of runs that are queued again.'),
+      refused: z.array(z.object({ runId: z.string(), code: z.string(), message: z.string() })),
+    }),
+  },
+};
