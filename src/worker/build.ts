@@ -8,6 +8,7 @@ import { packageVersion, type Toolkit } from './agents/toolkit.ts';
 import { agentViewOf } from '../shared/contract/agent/agent.ts';
 import type { Config } from '../shared/contract/config.ts';
 import { postrunQueues, quarantineQueue } from '../shared/contract/queues.ts';
+import { systemAgent } from '../shared/contract/money.ts';
 import type { RunJob } from '../shared/contract/run.ts';
 import type { Tenants } from '../shared/contract/tenants.ts';
 import { endUnstarted } from '../shared/state/run/end-unstarted.ts';
@@ -171,7 +172,7 @@ function knownLabels({ config, agents, functions, providers, embedder }: WorkerO
   const named = [...config.MODEL_ALLOWLIST, ...priced.map(({ model }) => model), ...vectors];
   const definitions = [...agents.values()].map(({ definition }) => definition);
   return {
-    agents: [...definitions.map(({ id }) => id), ...functions.adapters.keys()],
+    agents: [...definitions.map(({ id }) => id), ...functions.adapters.keys(), systemAgent],
     tools: definitions.flatMap(({ tools }) => tools.filter((tool) => !tool.startsWith('mcp:'))),
     models: configuredModels(agents.values(), named, providers),
   };

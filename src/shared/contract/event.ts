@@ -292,10 +292,19 @@ export const eventBodies = {
     'The next model call could pass the cap of this account, and the budget says to wait: for a decision, a top-up, or cheaper calls of others. `run.suspended` follows.',
     { ...moneyState.shape, gateId: text, scope: budgetScope, accountId: text },
   ),
-  'usage.recorded': event('What the whole run has used. Emitted once, at the end of a run that a worker had.', {
-    usage: runUsage,
-    costMicrocents: microcents,
-  }),
+  'usage.recorded': event(
+    'What the whole run has used. Emitted once, at the end of a run that a worker had. `promptChars` are those of the system text of its last turn, `mcpServers` and `capabilities` count what the agent names; a run that is cancelled while it waits has none of the three.',
+    {
+      usage: runUsage,
+      costMicrocents: microcents,
+      durationMs: count.optional(),
+      steps: count,
+      toolCalls: count,
+      promptChars: count.optional(),
+      mcpServers: count.optional(),
+      capabilities: count.optional(),
+    },
+  ),
 
   'tool.call.start': event('The model begins to write a tool call.', { ...call }),
   'tool.call.end': event('The model has written a tool call. Credentials in the arguments are masked.', {

@@ -154,6 +154,9 @@ export const costSums = z.object({
 export type CostSums = z.infer<typeof costSums>;
 export const costCounters = costSums.keyof().options;
 
+/** Whose costs are those of model calls that are no work of an agent: titles. */
+export const systemAgent = '_system';
+
 /** Costs of one day (UTC), agent and model of a tenant. */
 export const costRow = z.object({
   day: z.iso.date(),

@@ -18,6 +18,8 @@ export type AuxiliaryCallDeps = Pick<
 /** A model call that is no step. It passes the same gate, and its accounts pay. */
 export interface AuxiliaryCall {
   readonly accounts: Omit<Accounts, 'run' | 'payers'>;
+  /** Whose models and breakers it uses. */
+  readonly agentId: string;
   /** The same for each repetition of the call. */
   readonly requestId: string;
   /** A lost worker may have begun this call: its reservations are written off. */
@@ -34,7 +36,7 @@ export async function askModel(
   deps: AuxiliaryCallDeps,
   signal: AbortSignal,
 ): Promise<string> {
-  const { agentId } = call.accounts;
+  const { agentId } = call;
   const agent = deps.agents.get(agentId);
   if (!agent) throw unknownAgent(agentId);
   const { model } = agent.definition;
@@ -74,13 +76,13 @@ export async function askModel(
 
 /** The gate that the call must pass before each attempt. */
 export async function gateFor(call: AuxiliaryCall, deps: AuxiliaryCallDeps): Promise<AttemptGate> {
-  const { accounts, isRepeat } = call;
+  const { accounts, agentId, isRepeat } = call;
   if (isRepeat) await writeOff(accounts, deps);
   return new AttemptGate({
     ...paymentBy(accounts, newNonce(), logOf(call, deps), deps),
     ports: deps.ports,
     weight: deps.tenants.of(accounts.tenant).weight,
-    breaker: deps.agents.get(accounts.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
+    breaker: deps.agents.get(agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
     approved: () => false,
   });
 }
@@ -92,6 +94,6 @@ export function failureOf(thrown: unknown): unknown {
   return thrown;
 }
 
-function logOf({ accounts: { runId, agentId: agent, tenant } }: AuxiliaryCall, { ports }: AuxiliaryCallDeps): Log {
+function logOf({ agentId: agent, accounts: { runId, tenant } }: AuxiliaryCall, { ports }: AuxiliaryCallDeps): Log {
   return ports.log.child({ runId, agent, tenant });
 }

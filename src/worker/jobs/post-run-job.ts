@@ -1,5 +1,6 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
+import { systemAgent } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread.ts';
 import type { AuxiliaryCall } from './auxiliary-call.ts';
@@ -35,12 +36,13 @@ export async function runPostRunJob(
   const name = `${postRun}:${runId}`;
   const emit = async (body: ThreadEventBody) =>
     await deps.ports.threads.emit({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
-  const accounts = { runId: name, tenant, agentId, batch };
+  // A title is the operator's wish, not the work of the agent.
+  const accounts = { runId: name, tenant, agentId: postRun === 'title' ? systemAgent : agentId, batch };
   const { deadlineMs = defaultDeadlineMs } = deps;
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const event = await work(job, { accounts, requestId: name, isRepeat }, deps, signal);
+    const event = await work(job, { accounts, agentId, requestId: name, isRepeat }, deps, signal);
     if (event) await emit(event);
     return 'done';
   } catch (thrown) {

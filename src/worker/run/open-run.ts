@@ -167,7 +167,7 @@ function announce({ record, isResumed }: Found, claimed: Claimed, log: Log, { po
   logStarted(log, claimed, { resumed: isResumed, queueWaitMs: Math.max(0, waitedMs) });
 }
 
-type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay'>;
+type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay' | 'equipment'>;
 
 /** The signals, the writer and the relay of a run that this process owns, until `opening` is closed. */
 function openParts(
@@ -205,7 +205,7 @@ function openParts(
   opening.use(cancels.watch(runId, takeCancel));
   if (cancel && record.isCancelling) signals.cancel(cancel);
   else if (cancel) takeCancel(cancel);
-  return { writer, signals, log, owner, workedMs, relay };
+  return { writer, signals, log, owner, workedMs, relay, equipment: { promptChars: 0 } };
 }
 
 /**

@@ -37,6 +37,8 @@ export interface OpenRun extends AsyncDisposable {
   readonly workedMs: () => number;
   /** Of a child: publishes its events to its parents. */
   readonly relay: Relay | undefined;
+  /** What its last turn here was prepared with. */
+  readonly equipment: { promptChars: number };
 }
 
 /** Made once for a process. Each function of this room takes the part that it uses. */

@@ -105,6 +105,7 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   if (!agent || refusal || signal.aborted) return await takeTurns(run, deps, undefined);
   try {
     const system = await systemFor(run, agent, deps);
+    run.equipment.promptChars = system.length;
     const emit = (event: EventBody) => writer.emit(event);
     const about = { record, state, emit, manifest: thread?.manifest };
     await using toolbox = await openToolbox(agent, about, { ...deps.tools, log: run.log }, signal);

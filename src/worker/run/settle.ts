@@ -1,6 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
-import type { RunResultBody } from '../../shared/contract/event.ts';
+import type { EventBody, RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
@@ -59,6 +59,25 @@ async function endSegment(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): 
   }
 }
 
+function usageOf(
+  { record, assignment: { agent }, equipment }: OpenRun,
+  { usage, costMicrocents, step: steps, counters: { toolCalls } }: TurnState,
+  clock: SettleDeps['ports']['clock'],
+): EventBody {
+  const { mcpServers = {}, capabilities = [] } = agent?.definition ?? {};
+  return {
+    type: 'usage.recorded',
+    usage,
+    costMicrocents,
+    durationMs: durationMs(record, clock),
+    steps,
+    toolCalls,
+    promptChars: equipment.promptChars,
+    mcpServers: Object.keys(mcpServers).length,
+    capabilities: capabilities.length,
+  };
+}
+
 /** The output beside the text, or in its place. */
 function outputOf({ media, output, structured }: Completed): unknown {
   if (media) return { text: '', media };
@@ -80,7 +99,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     emptyResponse: ending.emptyResponse ? true : undefined,
   });
   const { usage, costMicrocents, step: steps } = ending.state;
-  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit(usageOf(run, ending.state, deps.ports.clock));
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
   if (workOf(run.record.request).kind === 'node') {
@@ -104,7 +123,7 @@ async function fail(run: OpenRun, ending: Ending<'failed'>, deps: SettleDeps): P
   if (error.code === 'run_timeout') {
     run.writer.emitWithCommit({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
   }
-  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit(usageOf(run, ending.state, deps.ports.clock));
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
   if (workOf(run.record.request).kind === 'node') run.writer.emit({ type: 'node.failed', error: info });
   const ms = durationMs(run.record, deps.ports.clock);
@@ -149,7 +168,7 @@ async function cancelled(
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
   const { usage, costMicrocents } = denied;
-  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit(usageOf(run, denied, deps.ports.clock));
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   const ms = durationMs(run.record, deps.ports.clock);
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });

@@ -195,7 +195,7 @@ test('a suspended run can be failed because of its open questions, or left to wa
   expect((await logOf(world, run.runId)).at(-1)).toMatchObject({ type: 'run.failed', error: { code: 'run_aborted' } });
 });
 
-const begun = { ...suspended, epoch: '1', startedAt: '2026-01-01T00:00:00.000Z' };
+const begun = { ...suspended, epoch: '1', steps: '2', toolCalls: '3', startedAt: '2026-01-01T00:00:00.000Z' };
 const usageZero = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
 
 test('a run that has begun and waits reports its end as on a worker: the cancel, what it used, its agent, and itself', async () => {
@@ -210,7 +210,8 @@ test('a run that has begun and waits reports its end as on a worker: the cancel,
     'run.cancelled',
   ]);
   expect(log[0]).toMatchObject({ drain: false, onPendingApprovals: 'deny' });
-  expect(log[2]).toMatchObject({ usage: usageZero, costMicrocents: 42 });
+  expect(log[2]).toMatchObject({ usage: usageZero, costMicrocents: 42, steps: 2, toolCalls: 3 });
+  expect(log[2]).toHaveProperty('durationMs');
   expect(log[3]).toMatchObject({ status: 'cancelled', output: '' });
 });
 

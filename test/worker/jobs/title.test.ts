@@ -27,11 +27,16 @@ test('a thread with two messages of its user gets a title, and an event', async 
   });
 });
 
-test('a title costs money of the tenant and the agent', async () => {
+test('a title costs money of the tenant, and is counted for no agent of its own', async () => {
   const world = await twoTurns();
   await world.follow('title');
   expect(world.settled).toMatchObject([
-    { accounts: { tenant, agentId, runId: `title:${runId}` }, model: 'gpt-5.2-mini', priced: true, unconfirmed: false },
+    {
+      accounts: { tenant, agentId: '_system', runId: `title:${runId}` },
+      model: 'gpt-5.2-mini',
+      priced: true,
+      unconfirmed: false,
+    },
   ]);
   expect(world.settled[0]?.costMicrocents).toBeGreaterThan(0);
 });

@@ -9,7 +9,9 @@ import { FlushTimer } from '../../../src/worker/run/writer.ts';
 import { makeJobs } from './job-world.ts';
 
 async function endOf(script: ModelScript, overrides: { background?: boolean } = {}, cancelled = false) {
-  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script));
+  const mcpServers = { files: { command: 'unused' } };
+  const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini', instructions: 'Be brief.', mcpServers });
+  const jobs = makeJobs(agent, createScriptedProvider(script));
   const runId = jobs.submit({ input: 'Where is order 7?', overrides });
   if (cancelled) jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
   await jobs.deliver(runId);
@@ -22,7 +24,9 @@ test('a run that completes emits what it used, then its answer, then its end', a
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.response', 'agent.end', 'run.completed']);
   const end = last.at(-1);
   const { usage, costMicrocents } = end as Extract<typeof end, { type: 'run.completed' }>;
-  expect(last[0]).toMatchObject({ usage, costMicrocents });
+  const { durationMs, steps } = end as Extract<typeof end, { type: 'run.completed' }>;
+  const counts = { toolCalls: 0, promptChars: 9, mcpServers: 1, capabilities: 0 };
+  expect(last[0]).toMatchObject({ usage, costMicrocents, durationMs, steps, ...counts });
   expect(last[1]).toMatchObject({ text: 'It was sent.' });
   expect(events.filter(({ type }) => type === 'usage.recorded')).toHaveLength(1);
 });

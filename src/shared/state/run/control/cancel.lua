@@ -15,8 +15,9 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include ../../stored-json
 -- include ../waits/waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
-  'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents')
-local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, childCost = unpack(run, 1, 12)
+  'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents', 'steps', 'toolCalls')
+local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, childCost, steps, toolCalls =
+  unpack(run, 1, 14)
 
 if not status then return {0} end
 local calls, waits, isParent = {}, false, false
@@ -26,8 +27,8 @@ for _, item in ipairs((status == 'suspended' or status == 'queued') and waitingF
   isParent = isParent or item.kind == 'child'
 end
 local fails = (waits and ARGV[3] == 'fail') or status == 'failed'
-local spent = ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. (cost or '0') .. '}'
-local event = ARGV[fails and 6 or 5] .. spent
+local spent = ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. (cost or '0')
+local event = ARGV[fails and 6 or 5] .. spent .. '}'
 if op == ARGV[1] then return ended and {2} or {4} end
 if ended then return {1} end
 
@@ -65,7 +66,7 @@ for _, item in ipairs(fails and {} or calls) do
     ',"at":"' .. ARGV[4] .. '"}'
 end
 if hasBegun then
-  events[#events + 1] = ARGV[18] .. spent
+  events[#events + 1] = ARGV[18] .. spent .. ',"steps":' .. (steps or '0') .. ',"toolCalls":' .. (toolCalls or '0') .. '}'
   events[#events + 1] = ARGV[fails and 20 or 19]
   if fails and ARGV[21] ~= '' then events[#events + 1] = ARGV[21] end
 end

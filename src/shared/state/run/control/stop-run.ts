@@ -53,11 +53,12 @@ export async function stopRun(record: RunRecord, cancel: CancelRequest, space: R
 }
 
 function cancelArguments(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): (string | number)[] {
-  const { runId, request } = record;
+  const { runId, request, startedAt } = record;
   const at = new Date().toISOString();
   const cancelled = { type: 'run.cancelled', drained: false, reason: cancel.reason } as const;
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
   const stamp = { ...stampOf(record), timestamp: at };
+  const durationMs = startedAt === undefined ? undefined : Math.max(0, Date.parse(at) - Date.parse(startedAt));
   const whole = (body: EventBody) => scriptEvent({ ...stamp, ...body });
   return [
     newNonce(),
@@ -74,7 +75,7 @@ function cancelArguments(record: RunRecord, cancel: CancelRequest, space: RunKey
     whole({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
     eventStart({ ...stamp, type: 'tool.approval.denied' }),
     'the run was cancelled',
-    eventStart({ ...stamp, type: 'usage.recorded' }),
+    eventStart({ ...stamp, type: 'usage.recorded', durationMs }),
     whole({ type: 'agent.end', output: '', status: 'cancelled' }),
     whole({ type: 'agent.error', code: error.code, message: error.message }),
     workOf(request).kind === 'node' ? whole({ type: 'node.failed', error }) : '',
