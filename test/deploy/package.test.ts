@@ -55,7 +55,18 @@ cpSync(join(folder, 'node_modules/millrace/examples'), join(folder, 'examples'),
 test('a package that was packed in a clone without a build is whole', () => {
   const files = readdirSync(join(folder, 'node_modules/millrace'));
   expect(files.sort()).toEqual(
-    ['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json', 'scripts'].sort(),
+    [
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'bin',
+      'dist',
+      'docs',
+      'examples',
+      'package.json',
+      'scripts',
+      'templates',
+    ].sort(),
   );
 });
 

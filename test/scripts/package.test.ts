@@ -42,6 +42,7 @@ test('the package has the program, the docs and the examples, and nothing that o
     'examples',
     'package.json',
     'scripts',
+    'templates',
   ]);
   expect([...files].filter((path) => /^scripts\/(?!setup)/.test(path))).toEqual([]);
   expect(files).toContain('bin/millrace.mjs');

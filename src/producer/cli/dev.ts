@@ -16,6 +16,7 @@ import { redisPortOf, removeDevState, writeDevState, writeRedisPort } from './st
 import { ensureRedis } from './stack/ensure-redis.ts';
 import { FileWatch } from './stack/file-watch.ts';
 import { wantedPort } from './stack/ports.ts';
+import { requireProcessPackages } from './stack/process-packages.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 /** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
@@ -30,6 +31,7 @@ export const addDev = command('dev', {
 });
 
 async function dev(cli: Cli): Promise<ExitCode> {
+  requireProcessPackages(cli);
   const config = parseConfig(cli.env);
   const running = findDevState(cli.cwd);
   if (running) throw new RunError('invalid_config', `it runs already (pid ${running.pid}): ${running.url}`);

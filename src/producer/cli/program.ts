@@ -18,6 +18,7 @@ import { addDoctor } from './doctor.ts';
 import { addEvaluate } from './evaluate.ts';
 import { addFanOut } from './fan-out.ts';
 import { addGet } from './get.ts';
+import { addInit } from './init.ts';
 import { addMedia } from './media.ts';
 import { addProducer, addWorker } from './processes.ts';
 import { addProgress } from './progress.ts';
@@ -34,6 +35,7 @@ import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
 
 const commands: readonly AddCommand[] = [
+  addInit,
   addDev,
   addDemo,
   addProducer,
@@ -62,7 +64,7 @@ const commands: readonly AddCommand[] = [
 ];
 
 /** These are about the processes of a fleet and what they share. All others are about the data of one tenant. */
-const withoutTenant: ReadonlySet<string> = new Set(['dev', 'demo', 'producer', 'worker', 'agents', 'doctor']);
+const withoutTenant: ReadonlySet<string> = new Set(['init', 'dev', 'demo', 'producer', 'worker', 'agents', 'doctor']);
 
 /** Runs the command that the arguments name and answers the exit code. Never throws. */
 export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCode> {

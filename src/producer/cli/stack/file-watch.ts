@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { basename } from 'node:path';
-import { FSWatcher } from 'chokidar';
+import type { FSWatcher } from 'chokidar';
 
 /** Editors write a file in several steps, and people save several files at once. */
 const quietMs = 150;
@@ -16,11 +16,10 @@ export class FileWatch implements AsyncDisposable {
   readonly #changed = new Set<string>();
   #quiet: NodeJS.Timeout | undefined;
 
-  private constructor(paths: readonly string[], report: (paths: readonly string[]) => void) {
+  private constructor(named: Set<string>, watcher: FSWatcher, report: (paths: readonly string[]) => void) {
     this.#report = report;
-    this.#named = new Set(paths);
-    const ignored = (path: string) => !this.#named.has(path) && notAnAuthors.test(basename(path));
-    this.#watcher = new FSWatcher({ ignoreInitial: true, ignored });
+    this.#named = named;
+    this.#watcher = watcher;
     this.#watcher.on('all', (event, path) => {
       if (event !== 'addDir' && event !== 'unlinkDir') this.#note(path);
     });
@@ -30,7 +29,11 @@ export class FileWatch implements AsyncDisposable {
 
   /** Paths are absolute; one that does not exist yet is watched for. Resolves when every change from now on is seen. */
   static async start(paths: readonly string[], report: (paths: readonly string[]) => void): Promise<FileWatch> {
-    const watch = new FileWatch(paths, report);
+    // An installation for producers' clients alone leaves this package out.
+    const chokidar = await import('chokidar');
+    const named = new Set(paths);
+    const ignored = (path: string) => !named.has(path) && notAnAuthors.test(basename(path));
+    const watch = new FileWatch(named, new chokidar.FSWatcher({ ignoreInitial: true, ignored }), report);
     const ready = once(watch.#watcher, 'ready');
     watch.#watcher.add([...paths]);
     await ready;
