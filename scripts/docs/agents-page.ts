@@ -60,6 +60,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   locale: 'BCP 47: the language of the texts that this system itself adds for the model.',
   toolFailure:
     'A tool that failed: its error goes to the model (`feed_back`), the run fails, or it ends as `degraded`. Default `feed_back`; in nodes `fail`.',
+  subagentFailure:
+    'An agent that it asked and that did not come to its end: the same three. Default `feed_back`; in nodes `fail`.',
   limits:
     'Bounds of a run. A request may lower them, and raise `maxSteps` where the agent sets none, up to `MAX_STEPS_CAP`. `subagentFanoutPerStep` (4): how many other agents one step asks.',
   budget: 'What a run may spend at most. A request may give less; zero or less there leaves it as it is.',
@@ -130,7 +132,7 @@ export function agentsPage(): string {
     otherSpellings,
     table(['written as', 'is read as'], spellings),
     otherValues,
-    table(['value', 'in `toolFailure`', 'in `approvalDenial`', 'in `llmFailure`'], valueRows()),
+    table(['value', 'in `toolFailure`, `subagentFailure`', 'in `approvalDenial`', 'in `llmFailure`'], valueRows()),
   ].join('\n\n');
 }
 
@@ -152,6 +154,7 @@ function valueRows(): string[][] {
 
 /** The values that are meant; the others have a table of their own. */
 function withoutSpellings(name: string, field: JsonSchema): JsonSchema {
-  if (name === 'toolFailure' || name === 'approvalDenial') return { enum: ['feed_back', 'fail', 'degrade'] };
+  if (['toolFailure', 'subagentFailure', 'approvalDenial'].includes(name))
+    return { enum: ['feed_back', 'fail', 'degrade'] };
   return name === 'llmFailure' ? { enum: ['fail', 'degrade'] } : field;
 }

@@ -16,9 +16,13 @@ export interface AgentSpellings {
 }
 
 /** Policies and ceilings in one place. Times in seconds. */
-export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' | 'maxToolCalls' | 'maxParallelTools'> {
+export interface FailSafe extends Pick<
+  LooseLimits,
+  'maxSteps' | 'maxLlmCalls' | 'maxToolCalls' | 'maxParallelTools' | 'subagentFanoutPerStep'
+> {
   readonly llmFailurePolicy?: string;
   readonly toolFailurePolicy?: string;
+  readonly subagentFailurePolicy?: string;
   readonly approvalDenialPolicy?: string;
   readonly breakerFailureThreshold?: number;
   readonly breakerCooldownS?: number;
@@ -38,6 +42,7 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
   ['failSafe.fallbackModelChain', 'fallbackModels'],
   ['failSafe.llmFailurePolicy', 'llmFailure'],
   ['failSafe.toolFailurePolicy', 'toolFailure'],
+  ['failSafe.subagentFailurePolicy', 'subagentFailure'],
   ['failSafe.approvalDenialPolicy', 'approvalDenial'],
   ['failSafe.breakerFailureThreshold', 'breaker.failureThreshold'],
   ['failSafe.breakerCooldownS', 'breaker.cooldownMs', toMs],
@@ -45,6 +50,7 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
   ['failSafe.maxLlmCalls', 'limits.maxLlmCalls'],
   ['failSafe.maxToolCalls', 'limits.maxToolCalls'],
   ['failSafe.maxParallelTools', 'limits.maxParallelTools'],
+  ['failSafe.subagentFanoutPerStep', 'limits.subagentFanoutPerStep'],
   ['maxParallelTools', 'limits.maxParallelTools'],
   ['memory', 'compaction'],
   ['failSafe.maxWallTimeS', 'limits.wallTimeMs', toMs],

@@ -66,6 +66,7 @@ export function agentOfNode(
         provider: provider ?? definition.provider,
         retry: effectiveRetry(definition, node),
         toolFailure: definition.toolFailure ?? 'fail',
+        subagentFailure: definition.subagentFailure ?? 'fail',
         outputSchema: schema ?? definition.outputSchema,
         // A schema that came with a request may hold patterns that never end.
         outputValidation: schema ? 'parse' : (definition.outputValidation ?? 'parse'),

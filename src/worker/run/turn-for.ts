@@ -100,6 +100,7 @@ function specOf(
     model,
     modelSource,
     toolFailure: definition.toolFailure ?? 'feed_back',
+    subagentFailure: definition.subagentFailure ?? 'feed_back',
     deniedTools: assignment.deniedTools,
     llmFailure,
     waitsForBreaker: definition.breaker.onOpen === 'wait',

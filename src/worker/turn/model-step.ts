@@ -163,8 +163,7 @@ async function accept({ turn, coming: { step }, attempts }: Asking, { answer, pr
     deps.emit({ type: 'tool.call.end', toolCallId: call.id, finalArgs });
   }
   if (calls.length === 0) deps.emit({ type: 'step.end', stepNumber: step, usage, finishReason });
-  turn.inCalls =
-    nextMove(growing.state, spec.limits, spec.toolFailure, spec).kind === 'run_tools' && !deps.suspect?.calls;
+  turn.inCalls = nextMove(growing.state, spec.limits, spec).kind === 'run_tools' && !deps.suspect?.calls;
   await deps.record([answered, ...intents(turn)], turn.inCalls ? 'calls' : undefined);
 }
 

@@ -1,10 +1,11 @@
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import { problemToRepair, type OutputRule } from './output.ts';
+import type { StepCall } from '../../shared/contract/journal/turn-state.ts';
 import { hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
 
-/** What a failed tool does to the run: its error goes to the model, the run fails, or it ends with what it has. */
-export type ToolFailure = 'feed_back' | 'fail' | 'degrade';
+/** What a failed tool, or a failed agent, does to the run: its error goes to the model, the run fails, or it ends with what it has. */
+export type CallFailure = 'feed_back' | 'fail' | 'degrade';
 
 /** The loop's decision. A pure function of the state, so every worker that reads the journal decides alike. */
 export type Move =
@@ -17,12 +18,18 @@ export type Move =
   | { readonly kind: 'degrade'; readonly text: string }
   | { readonly kind: 'fail'; readonly error: RunError };
 
-export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFailure, output: OutputRule = {}): Move {
+/** What the agent says about failures of the calls of a step, and about its final answer. */
+export interface MoveRules extends OutputRule {
+  readonly toolFailure: CallFailure;
+  readonly subagentFailure: CallFailure;
+}
+
+export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Move {
   const { counters, calls, answer } = state;
   if (state.finished) return fail(new RunError('internal', 'the turn is already over'));
   if (answer && calls.length === 0 && !state.repairing) {
-    const mayRepair = state.repairs < (output.outputRepairAttempts ?? 0) && counters.llmCalls < limits.maxLlmCalls;
-    const problem = mayRepair ? problemToRepair(answer.text, output) : undefined;
+    const mayRepair = state.repairs < (rules.outputRepairAttempts ?? 0) && counters.llmCalls < limits.maxLlmCalls;
+    const problem = mayRepair ? problemToRepair(answer.text, rules) : undefined;
     return problem === undefined ? { kind: 'complete' } : { kind: 'repair', problem };
   }
   if (hasOpenCalls(state)) {
@@ -32,7 +39,7 @@ export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFail
       return fail(tooMany('maxToolCalls', `${limits.maxToolCalls} tool calls`));
     return { kind: 'run_tools' };
   }
-  const ended = endedByTool(state, toolFailure);
+  const ended = endedByCall(state, rules);
   if (ended) return ended;
   const to = calls.find(({ result }) => result?.handoff)?.result?.handoff;
   if (to !== undefined) return { kind: 'hand_off', to };
@@ -57,18 +64,23 @@ const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
   'sandbox_unavailable',
 ]);
 
-/** Places of the calls of the last step whose tool did not work. */
+/** Places of the calls of the last step whose tool, or whose agent, did not work. */
 export function failedCalls({ calls }: TurnState): number[] {
-  return calls.filter(({ result }) => result?.errorKind && toolFaults.has(result.errorKind)).map(({ index }) => index);
+  return calls.filter(hasFailed).map(({ index }) => index);
 }
 
-function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefined {
-  if (toolFailure === 'feed_back') return undefined;
-  const failed = state.calls.find(({ result }) => result?.errorKind && toolFaults.has(result.errorKind));
+function hasFailed({ result }: StepCall): boolean {
+  return result?.errorKind !== undefined && !result.correctable && toolFaults.has(result.errorKind);
+}
+
+/** The first failed call whose policy is not that the model gets it. */
+function endedByCall({ calls }: TurnState, { toolFailure, subagentFailure }: MoveRules): Move | undefined {
+  const policyOf = ({ child }: StepCall) => (child ? subagentFailure : toolFailure);
+  const failed = calls.find((call) => hasFailed(call) && policyOf(call) !== 'feed_back');
   if (!failed?.result) return undefined;
   // Begins with our own words, so that no tool's text can be taken for one of the queue's control messages.
-  const message = `a tool failed: ${failed.result.content}`;
-  if (toolFailure === 'degrade') return { kind: 'degrade', text: message };
+  const message = `${failed.child ? 'another agent' : 'a tool'} failed: ${failed.result.content}`;
+  if (policyOf(failed) === 'degrade') return { kind: 'degrade', text: message };
   if (failed.result.errorKind === 'sandbox_unavailable') return fail(new RunError('sandbox_error', message));
   if (failed.result.errorKind !== 'tool_unavailable') return fail(new RunError('tool_failed', message));
   // Nothing that a model could do, and no other try, gives this worker what it lacks.

@@ -14,7 +14,7 @@ import type { Ask } from '../../shared/contract/journal/turn-state.ts';
 import type { ToolExecutor } from '../tools/execute/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
 import type { CompactionPolicy } from './compaction/policy.ts';
-import type { ToolFailure } from './next-move.ts';
+import type { CallFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
 import type { JournalFold, TurnState } from '../../shared/contract/journal/fold.ts';
@@ -38,7 +38,8 @@ export interface TurnSpec extends OutputRule {
   /** What the agent and its tools wish for, beside `model`. */
   readonly preferences?: ModelPreferences | undefined;
   readonly limits: Limits;
-  readonly toolFailure: ToolFailure;
+  readonly toolFailure: CallFailure;
+  readonly subagentFailure: CallFailure;
   /** Tools that exist but are not granted here: a call of one ends the turn with `tool_denied`. */
   readonly deniedTools?: readonly string[] | undefined;
   /** What becomes of the turn when no model answers. Default `fail`. */

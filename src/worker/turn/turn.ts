@@ -49,7 +49,7 @@ export async function runTurn(
   try {
     for (;;) {
       signal.throwIfAborted();
-      const move = nextMove(state, spec.limits, spec.toolFailure, spec);
+      const move = nextMove(state, spec.limits, spec);
       const stop = stopBefore(move, turn);
       if (stop) return { status: 'stopped', reason: stop, state };
       if ((move.kind === 'call_model' || move.kind === 'complete') && (await listenToUser(turn))) continue;

@@ -102,6 +102,8 @@ describe('failSafe', () => {
     const failSafe = {
       llmFailurePolicy: 'degrade',
       toolFailurePolicy: 'fail_run',
+      subagentFailurePolicy: 'retry_then_degrade',
+      subagentFanoutPerStep: 2,
       breakerFailureThreshold: 3,
       breakerCooldownS: 1.5,
       maxSteps: 4,
@@ -114,8 +116,16 @@ describe('failSafe', () => {
     expect(define({ failSafe })).toMatchObject({
       llmFailure: 'degrade',
       toolFailure: 'fail',
+      subagentFailure: 'degrade',
       breaker: { failureThreshold: 3, cooldownMs: 1_500, onOpen: 'fail' },
-      limits: { maxSteps: 4, maxLlmCalls: 5, maxToolCalls: 6, maxParallelTools: 2, wallTimeMs: 20_000 },
+      limits: {
+        maxSteps: 4,
+        maxLlmCalls: 5,
+        maxToolCalls: 6,
+        maxParallelTools: 2,
+        wallTimeMs: 20_000,
+        subagentFanoutPerStep: 2,
+      },
       budget: { maxCostUsd: 0.25, onExceed: 'fail' },
     });
   });

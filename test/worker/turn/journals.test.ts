@@ -138,7 +138,10 @@ test('every beginning of every journal is a state that the loop goes on from, wi
       for (const entry of journal) expect(journalEntry.parse(JSON.parse(JSON.stringify(entry)))).toBeDefined();
       for (let length = 0; length <= journal.length; length++) {
         const state = foldJournal(question, journal.slice(0, length));
-        expect(nextMove(state, limits.parse({ maxSteps: 40 }), 'feed_back').kind).toBeDefined();
+        expect(
+          nextMove(state, limits.parse({ maxSteps: 40 }), { toolFailure: 'feed_back', subagentFailure: 'feed_back' })
+            .kind,
+        ).toBeDefined();
         const again = await play(story, journal.slice(0, length));
         const code = again.outcome.status === 'failed' ? again.outcome.error.code : undefined;
         expect(code === undefined || expected.has(code), `${code} after ${length} entries`).toBe(true);

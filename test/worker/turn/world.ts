@@ -77,6 +77,7 @@ export function makeTurn(options: TurnOptions, journal: JournalEntry[] = []): Tu
         modelSource: 'agent',
         limits: limits.parse(options.limits ?? {}),
         toolFailure: 'feed_back',
+        subagentFailure: 'feed_back',
         ...options.spec,
       };
       const deps: TurnDeps = {

@@ -59,7 +59,7 @@ function isOneOf<T extends string>(names: readonly T[], name: string): name is T
   return names.some((one) => one === name);
 }
 
-/** What a failed tool, or a person's denial, does to the run. Every spelling is accepted and read as one of three. */
+/** What a failed tool or agent, or a person's denial, does to the run. Every spelling is accepted and read as one of three. */
 const callFailure = z.enum(['feed_back', ...failLike, ...degradeLike, ...goOnLike]).transform((spelling) => {
   if (isOneOf(failLike, spelling)) return 'fail';
   return isOneOf(degradeLike, spelling) ? 'degrade' : 'feed_back';
@@ -339,6 +339,8 @@ export const agentDefinition = z.strictObject({
     .default('en'),
   /** Default: `feed_back`, for nodes `fail`. */
   toolFailure: callFailure.optional(),
+  /** What becomes of a run when an agent that it asked has failed. Default: `feed_back`, for nodes `fail`. */
+  subagentFailure: callFailure.optional(),
   limits: agentLimits.default({}),
   budget: budget.optional(),
   /** What a request may set higher than the agent has it. The rest it may only lower. */

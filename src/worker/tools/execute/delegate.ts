@@ -30,7 +30,8 @@ export function surplus(ready: ReadyCall, batch: Batch): CallResult | undefined 
     index < ready.call.index && preparation.registry.find(name)?.delegate !== undefined;
   if (calls.filter(isBefore).length < host.maxDelegated) return undefined;
   const why = `one step may ask at most ${host.maxDelegated} agents, and this call was not made; ask again in your next step`;
-  return finishFault(ready, new ToolError('rate_limited', why), batch);
+  // The model may repair it: no policy about failures is meant.
+  return { ...finishFault(ready, new ToolError('rate_limited', why), batch), correctable: true };
 }
 
 /**

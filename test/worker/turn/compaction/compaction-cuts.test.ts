@@ -98,7 +98,9 @@ test('a turn goes on from any beginning of a journal with summaries: all request
         expect((await whole.run()).status).toBe('completed');
         for (const [at] of whole.journal.entries()) {
           const state = foldJournal([{ role: 'user', content: 'What is it?' }], whole.journal.slice(0, at));
-          expect(nextMove(state, limits.parse({}), 'feed_back').kind).not.toBe('fail');
+          expect(
+            nextMove(state, limits.parse({}), { toolFailure: 'feed_back', subagentFailure: 'feed_back' }).kind,
+          ).not.toBe('fail');
         }
         for (const place of places) {
           const journal = structuredClone(whole.journal.slice(0, place % whole.journal.length));
