@@ -79,8 +79,9 @@ export interface ToolListing {
 /** An agent that runs inside this process, without Redis and without durability. */
 export interface AgentHandle {
   readonly id: string;
+  /** All that its model or its scripts may call. Those of MCP servers and capabilities are known only while a run goes on. */
   readonly tools: readonly ToolListing[];
-  /** The tools by when the model sees them. Those of MCP servers are known only while a run goes on. */
+  /** The same by when the model sees them: its own tools, other agents, handoffs and built-in ones. */
   readonly registry: {
     /** At once. */
     listEager(): readonly ToolListing[];

@@ -12,8 +12,8 @@ import { loadedAll, type LoadedAgent } from '../agents/loaded-agent.ts';
 import { createToolkit, type ToolServices } from '../agents/toolkit.ts';
 import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
-import { configuredTools } from '../tools/configure.ts';
-import { createToolRegistry } from '../tools/registry.ts';
+import { knownTools } from '../run/toolbox.ts';
+import type { ToolServices } from '../agents/toolkit.ts';
 import { CompactionRequests } from '../turn/compaction/policy.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing, AgentStream } from './agent-handle.ts';
 import { localDeps, type LocalDeps, type OnPending, cancelOn, decideHere, drive } from './drive.ts';
@@ -88,7 +88,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
 
   return {
     id,
-    ...listingsOf(loaded),
+    ...listingsOf(loaded, deps.tools),
     stream,
     run: async (input, runOptions) => await stream(input, runOptions).result,
     resume(runId, decision, by) {
@@ -161,11 +161,10 @@ function stateOf(runId: string, ports: InMemoryPorts): RunState {
   return runStateOf(saved);
 }
 
-function listingsOf({ tools, definition }: LoadedAgent): Pick<AgentHandle, 'tools' | 'registry'> {
-  const { toolOptions, toolCollisions } = definition;
-  const registry = createToolRegistry(configuredTools(tools, toolOptions, toolCollisions));
+function listingsOf(agent: LoadedAgent, services: ToolServices): Pick<AgentHandle, 'tools' | 'registry'> {
+  const registry = knownTools(agent, services);
   return {
-    tools: tools.map(listing),
+    tools: registry.catalogue().map(listing),
     registry: Object.freeze({
       listEager: () => registry.listEager().map(listing),
       listDeferred: () => registry.listDeferred().map(listing),

@@ -16,6 +16,7 @@ import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { ToolSet } from '../tools/execute/execute.ts';
 import { isReservedName } from '../tools/names.ts';
+import { createToolRegistry, type ToolRegistry } from '../tools/registry.ts';
 import type { ResultReader, OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/execute/spill.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -56,6 +57,12 @@ export async function openToolbox(
     context: contextOf(agent.definition, run, services),
     [Symbol.asyncDispose]: async () => await servers?.[Symbol.asyncDispose](),
   };
+}
+
+/** The tools of an agent as far as they are known before a run: those of servers and capabilities are not. */
+export function knownTools(agent: LoadedAgent, services: ToolServices): ToolRegistry {
+  const { tools, collisions, advertises } = setOf(agent, undefined, services);
+  return createToolRegistry(configuredTools(tools(), agent.definition.toolOptions, collisions), advertises);
 }
 
 /** What the agent's capabilities and then the injections add. In a sandbox: tools, and no servers. */

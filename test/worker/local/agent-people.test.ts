@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import type { CreateAgentOptions } from '../../../src/worker/local/agent-handle.ts';
-import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { runStateFromJSON, runStateToJSON } from '../../../src/worker/local/run-state.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
@@ -60,14 +60,44 @@ test('a run that needs people ends as suspended, and goes on as they decide', as
   expect(provider.calls()).toBe(2);
 });
 
-test('the registry of an agent can be looked at, and not changed', () => {
+describe('the registry of an agent', () => {
   const tool = (name: string, deferLoading: boolean) =>
     defineTool({ name, description: name, inputSchema: z.object({}), deferLoading, execute: () => 1 });
-  const definition = defineAgent({ id: 'x', model: 'm', tools: [tool('now', false), tool('later', true)] });
-  const { registry } = createAgentWith(definition, { provider: payingModel(), env: {} });
-  expect(registry.listEager()).toEqual([{ name: 'now', description: 'now' }]);
-  expect(registry.listDeferred()).toEqual([{ name: 'later', description: 'later' }]);
-  expect(Object.isFrozen(registry)).toBe(true);
+  const names = (listings: readonly { readonly name: string }[]) => listings.map(({ name }) => name);
+  const poet = defineAgent({ id: 'poet', model: 'm', description: 'Rhymes.' });
+  const handleOf = (source: Partial<AgentSource>) =>
+    createAgentWith(defineAgent({ id: 'x', model: 'm', ...source }), {
+      provider: payingModel(),
+      agents: [poet],
+      env: {},
+    });
+
+  test('can be looked at, and not changed', () => {
+    const { registry } = handleOf({ tools: [tool('now', false)] });
+    expect(registry.listEager()).toEqual([{ name: 'now', description: 'now' }]);
+    expect(registry.listDeferred()).toEqual([]);
+    expect(Object.isFrozen(registry)).toBe(true);
+  });
+
+  test('has the tools that this package adds, other agents and handoffs beside its own', () => {
+    const { registry, tools } = handleOf({
+      tools: [tool('now', false), tool('later', true)],
+      subagents: ['poet'],
+      agentTools: { rhyme: { agent: 'poet' } },
+      handoffs: ['poet'],
+      toolOptions: { now: { truncationStrategy: 'spill-to-file' } },
+    });
+    const eager = ['now', 'list_agents', 'ask_agent', 'rhyme', 'transfer_to_poet', 'tool_search', 'read_result'];
+    expect(names(registry.listEager()).toSorted()).toEqual(eager.toSorted());
+    expect(names(registry.listDeferred())).toEqual(['later']);
+    expect(names(tools).toSorted()).toEqual([...eager, 'later'].toSorted());
+  });
+
+  test('in code mode shows the tools that run scripts, and has the others for those', () => {
+    const { registry, tools } = handleOf({ tools: [tool('now', false)], toolInvocation: 'code-mode' });
+    expect(names(registry.listEager())).toEqual(['code_execute', 'code_search']);
+    expect(names(tools)).toContain('now');
+  });
 });
 
 test('a decision about nothing that waits leaves the handle free for the next run', async () => {
