@@ -21,7 +21,13 @@ export {
   type ToolDefinition,
   type ToolExample,
 } from './tools/tool.ts';
-export type { CapabilityContext, CapabilityParts, CapabilityResolver, SideChannels } from './tools/capabilities.ts';
+export type {
+  AgentToolSettings,
+  CapabilityContext,
+  CapabilityParts,
+  CapabilityResolver,
+  SideChannels,
+} from './tools/capabilities.ts';
 export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/source.ts';
 export { ToolError } from './tools/tool-error.ts';
 export type { ToolFacts } from './guards/hard-rules.ts';

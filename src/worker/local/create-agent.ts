@@ -13,7 +13,6 @@ import { createToolkit, type ToolServices } from '../agents/toolkit.ts';
 import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
 import { knownTools } from '../run/toolbox.ts';
-import type { ToolServices } from '../agents/toolkit.ts';
 import { CompactionRequests } from '../turn/compaction/policy.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing, AgentStream } from './agent-handle.ts';
 import { localDeps, type LocalDeps, type OnPending, cancelOn, decideHere, drive } from './drive.ts';

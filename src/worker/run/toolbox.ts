@@ -1,4 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
@@ -11,7 +12,13 @@ import { createAskAgentTools, type AskableAgent, createHandoffTool } from '../to
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
 import { createReadSkillTool } from '../tools/builtin/read-skill.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
-import { mergedParts, sideChannels, withCapabilities, type ResolvedCapabilities } from '../tools/capabilities.ts';
+import {
+  mergedParts,
+  sideChannels,
+  withCapabilities,
+  type AgentToolSettings,
+  type ResolvedCapabilities,
+} from '../tools/capabilities.ts';
 import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { ToolSet } from '../tools/execute/execute.ts';
@@ -69,7 +76,7 @@ export function knownTools(agent: LoadedAgent, services: ToolServices): ToolRegi
 async function broughtBy(
   { definition, folder }: LoadedAgent,
   { record, state, manifest, emit }: ToolboxRun,
-  { capabilities, workspaceOf, directoriesOf }: ToolServices,
+  { capabilities, workspaceOf, directoriesOf, agents }: ToolServices,
   signal: AbortSignal,
 ): Promise<ResolvedCapabilities> {
   const { id: agentId, trust } = definition;
@@ -87,6 +94,8 @@ async function broughtBy(
     threadId: request.thread,
     agentDir: folder,
     workspaceDir: workspaceOf?.(definition),
+    askAgentDepth: depthOf(record, state),
+    agentTool: (id: string, options?: AgentToolSettings) => toolOfAgent(id, options, agents),
   });
   // Not again for each segment of the run.
   if (state.step === (state.handoffs.at(-1)?.step ?? 0))
@@ -96,6 +105,16 @@ async function broughtBy(
     await capabilities.injections(context, signal),
   ]);
   return trust === 'sandbox' ? { ...resolved, mcpServers: {} } : resolved;
+}
+
+function toolOfAgent(id: string, options: AgentToolSettings | undefined, agents: ToolServices['agents']): Tool {
+  const known = agents?.() ?? new Map<string, LoadedAgent>();
+  const found = known.get(id)?.definition;
+  if (found) return createAgentTool(found, options);
+  throw new RunError(
+    'validation',
+    `there is no agent ${id} to ask; known are ${[...known.keys()].join(', ') || 'none'}`,
+  );
 }
 
 function usesServers({ tools }: AgentDefinition): boolean {

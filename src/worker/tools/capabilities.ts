@@ -1,7 +1,7 @@
 import { thereIsNo } from '../../shared/base/nearest.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
-import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import type { AgentDefinition, AgentToolRule } from '../../shared/contract/agent/agent.ts';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
@@ -47,7 +47,18 @@ export interface CapabilityContext {
   /** What is known about the thread that the run belongs to. */
   readonly manifest?: ThreadManifest;
   readonly callbacks: SideChannels;
+  /** How many parents and handoffs came before this agent. */
+  readonly askAgentDepth: number;
+  /**
+   * A tool that has another agent of this worker do the call. Each call is a child of the run: it is durable, any worker does it,
+   * and this run pays for it. Default name: `subagent_<id>`. Throws `validation` for an agent that this worker does not have, and
+   * for a name or a filter of no use.
+   */
+  readonly agentTool: (agentId: string, options?: AgentToolSettings) => Tool;
 }
+
+/** How the other agent looks as a tool, and what crosses to it. */
+export type AgentToolSettings = Partial<Omit<AgentToolRule, 'agent'>> & { readonly name?: string };
 
 /** What a capability brings to a run: servers by name, and tools. They need no grant: the capability is the grant. */
 export interface CapabilityParts {
@@ -113,7 +124,9 @@ export function createCapabilityRegistry({ clock = systemClock }: { readonly clo
     const settled = await within(resolveMs, (inner) => resolver(context, inner), clock, signal);
     signal.throwIfAborted();
     if (settled.kind === 'value') return checkedParts(what, settled.value ?? {});
-    const why = settled.kind === 'threw' ? 'it failed' : `it did not answer within ${resolveMs} ms`;
+    // The texts of our own errors are for operators; what other code throws may quote anything.
+    const failure = settled.kind === 'threw' && settled.error instanceof RunError ? settled.error.message : 'it failed';
+    const why = settled.kind === 'threw' ? failure : `it did not answer within ${resolveMs} ms`;
     const cause = settled.kind === 'threw' ? { cause: settled.error } : {};
     throw new RunError('tool_unavailable', `${what}: ${why}`, cause);
   }

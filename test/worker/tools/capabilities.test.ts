@@ -29,6 +29,10 @@ function contextFor(agent = agentOf(), more: Partial<CapabilityContext> = {}) {
     background: false,
     directories: [],
     callbacks: sideChannels((event) => events.push(event)),
+    askAgentDepth: 0,
+    agentTool: () => {
+      throw new Error('there are no other agents');
+    },
     ...more,
   };
   return { context, events };
