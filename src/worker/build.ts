@@ -21,12 +21,12 @@ import type { LoadTask, NamedFunctions } from './agents/load-agents.ts';
 import { Consumer } from './jobs/consumer.ts';
 import { watchDeadlines } from './jobs/deadlines.ts';
 import type { Embedder } from './jobs/embeddings.ts';
-import { PostRunConsumer, queuePostRunJobs } from './jobs/post-run-queue.ts';
+import { postRunConsumer, queuePostRunJobs } from './jobs/post-run-queue.ts';
 import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
 import { runPostRunJob } from './jobs/post-run-job.ts';
-import { ResumePoller } from './jobs/resume-poller.ts';
+import { pollForResumes } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import { serveHealth } from './ops/health.ts';
@@ -55,7 +55,7 @@ export interface WorkerOptions {
   /** The functions that requests name. */
   readonly functions: NamedFunctions;
   readonly tenants: Tenants;
-  /** Not closed here. */
+  /** Closed last, also when the worker cannot be built. */
   readonly toolkit: Toolkit;
   /** Makes and keeps vectors of the messages of threads. */
   readonly embedder?: Embedder | undefined;
@@ -84,6 +84,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
   const name = `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
   const startedAt = new Date().toISOString();
   await using opening = new AsyncDisposableStack();
+  opening.use(options.toolkit);
   const redis = await openRedis(config, log, opening);
   const writes = new WriteProbe(redis.space.redis, redis.space.keys);
   const onQueueError = (err: Error) => log.debug({ err }, 'queue connection error');
@@ -209,7 +210,7 @@ function depsOf(
 ): Omit<JobDeps, keyof ReturnType<typeof modelsOf>> {
   const { config, log, agents, functions, loadTask, tenants, toolkit, embedder } = options;
   const { ports, artifacts, family } = stores;
-  const resumePoller = opening.use(new ResumePoller({ ...ports, queues, log }));
+  const resumePoller = opening.use(pollForResumes({ ...ports, queues, log }));
   const wake = (runId: string, summary: string) => resumePoller.wake(runId, summary);
   opening.use(
     watchDeadlines({
@@ -270,10 +271,10 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
   });
 }
 
-function postrunOf(parts: Parts, deps: JobDeps): PostRunConsumer {
+function postrunOf(parts: Parts, deps: JobDeps) {
   const { options, metrics, supervision } = parts;
   const { config, log, embedder } = options;
-  return new PostRunConsumer({
+  return postRunConsumer({
     ...bullOf(parts),
     queues: postrunQueues(config.WORKER_QUEUES),
     async run(job, delivery, signal) {

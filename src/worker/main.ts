@@ -116,11 +116,7 @@ async function work(config: Config, { untilIdle, standby }: Way): Promise<void> 
     log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is draining');
     setTimeout(() => process.exit(1), config.SHUTDOWN_GRACE_MS + forceExitMarginMs).unref();
     quarantine[Symbol.dispose]();
-    const closed = async () => {
-      await worker.stop(config.SHUTDOWN_GRACE_MS);
-      await toolkit[Symbol.asyncDispose]();
-    };
-    closed().then(
+    worker.stop(config.SHUTDOWN_GRACE_MS).then(
       () => process.exit(0),
       (error: unknown) => {
         log.error({ err: error }, 'worker did not stop cleanly');

@@ -12,13 +12,7 @@ import type { ModelResolver } from './llm/backends/providers.ts';
 import type { Agent } from './agents/define-agent.ts';
 import type { AnswerMerge, MergeJudge } from './agents/define-judge.ts';
 import { loadedAll, type ToolOffer } from './agents/loaded-agent.ts';
-import {
-  loadAgents,
-  namedFunctions,
-  type LoadedFolder,
-  type NamedFunctions,
-  type LoadTask,
-} from './agents/load-agents.ts';
+import { loadAgents, namedFunctions, type NamedFunctions, type LoadTask } from './agents/load-agents.ts';
 import type { Embedder } from './jobs/embeddings.ts';
 import type { TaskAdapter } from './agents/adapter.ts';
 import { createToolkit } from './agents/toolkit.ts';
@@ -86,7 +80,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
       ? await folder(options.agents, toolkit.offer)
       : { agents: loadedAll(options.agents, toolkit.offer), tasks: new Map<string, never>() };
   const functions = functionsOf(options, beside);
-  const worker = await buildWorker({
+  return await buildWorker({
     config,
     log,
     redactor,
@@ -100,20 +94,13 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     onAuthError,
     embedder,
   });
-  return {
-    ...worker,
-    async stop(graceMs) {
-      await worker.stop(graceMs);
-      await toolkit[Symbol.asyncDispose]();
-    },
-  };
 }
 
 function ownLog({ LOG_LEVEL }: Config, env: NonNullable<StartWorkerOptions['env']>, redactor: Redactor): Log {
   return env['LOG_LEVEL'] ? createLog('worker', LOG_LEVEL, redactor) : silentLog;
 }
 
-async function folder(path: string, offer: ToolOffer): Promise<LoadedFolder> {
+async function folder(path: string, offer: ToolOffer) {
   const loaded = await loadAgents(path, offer);
   const { problems } = loaded;
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });

@@ -9,7 +9,6 @@ import {
   isBorder,
   isCapability,
   isMachinery,
-  isTask,
   isTeamwork,
   isToolDetail,
   type Dialect,
@@ -48,8 +47,7 @@ export const afk: Dialect = () => {
   }
 
   return (event) => {
-    if (isMachinery(event) || isTask(event) || isTeamwork(event) || isCapability(event) || isToolDetail(event))
-      return [];
+    if (isMachinery(event) || isTeamwork(event) || isCapability(event) || isToolDetail(event)) return [];
     if (isBorder(event) || isQuiet(event)) return [];
     switch (event.type) {
       case 'step.start':

@@ -4,7 +4,6 @@ import {
   isBorder,
   isGovernance,
   isMachinery,
-  isTask,
   isTeamwork,
   isToolDetail,
   type Dialect,
@@ -44,7 +43,7 @@ function summaryAfter(event: RunEvent, calls: Map<string, string>): string | und
 }
 
 const callOf: Projector = (event) => {
-  if (isMachinery(event) || isTask(event) || isTeamwork(event)) return [];
+  if (isMachinery(event) || isTeamwork(event)) return [];
   if (isToolDetail(event) || isGovernance(event) || isBorder(event)) return [];
   const { agentId = null, threadId = null } = event;
   switch (event.type) {

@@ -30,7 +30,7 @@ export function among<const T extends readonly EventType[]>(
 export type Among<Check> = Check extends Narrowing<infer E> ? E : never;
 type Narrowing<E extends RunEvent> = (event: RunEvent) => event is E;
 
-/** What only our own machinery has words for. */
+/** What only our own machinery has words for, and the words of the task lifecycle. */
 export const isMachinery = among([
   'run.queued',
   'execution.started',
@@ -43,20 +43,6 @@ export const isMachinery = among([
   'dataflow.flagged',
   'dataflow.blocked',
   'dataflow.declassified',
-]);
-
-/** Borders of turns and steps, and what people decided: other events say what matters about them. */
-export const isBorder = among([
-  'agent.start',
-  'agent.end',
-  'agent.error',
-  'step.end',
-  'tool.approval.granted',
-  'tool.approval.denied',
-]);
-
-/** The words of the task lifecycle. */
-export const isTask = among([
   'task.start',
   'task.readiness',
   'task.questions',
@@ -67,6 +53,16 @@ export const isTask = among([
   'task.act',
   'task.step',
   'task.end',
+]);
+
+/** Borders of turns and steps, and what people decided: other events say what matters about them. */
+export const isBorder = among([
+  'agent.start',
+  'agent.end',
+  'agent.error',
+  'step.end',
+  'tool.approval.granted',
+  'tool.approval.denied',
 ]);
 
 /** What agents send to people by themselves. */

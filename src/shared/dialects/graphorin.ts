@@ -1,14 +1,5 @@
 import { assertNever } from '../base/errors.ts';
-import {
-  among,
-  bodyOf,
-  isCapability,
-  isGovernance,
-  isMachinery,
-  isTask,
-  type Dialect,
-  type DialectEvent,
-} from './dialect.ts';
+import { among, bodyOf, isCapability, isGovernance, isMachinery, type Dialect } from './dialect.ts';
 
 /** Events whose names and fields are the same in both. */
 const isShared = among([
@@ -44,7 +35,7 @@ const isShared = among([
  * or `agent.error`, exactly one of them, made of the event that ends the run.
  */
 export const graphorin: Dialect = () => (event) => {
-  if (isMachinery(event) || isTask(event) || isCapability(event) || isGovernance(event)) return [];
+  if (isMachinery(event) || isCapability(event) || isGovernance(event)) return [];
   if (isShared(event)) return [bodyOf(event)];
   const { type, runId } = event;
   switch (event.type) {
@@ -91,6 +82,6 @@ export const graphorin: Dialect = () => (event) => {
   }
 };
 
-function ended(runId: string, output: unknown, status: string): DialectEvent[] {
+function ended(runId: string, output: unknown, status: string) {
   return [{ type: 'agent.end', runId, output, status }];
 }

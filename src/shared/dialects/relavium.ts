@@ -8,7 +8,6 @@ import {
   isBorder,
   isCapability,
   isMachinery,
-  isTask,
   isTeamwork,
   isToolDetail,
   type Among,
@@ -52,8 +51,7 @@ export const relavium: Dialect = () => {
   const seen: Seen = { attempts: new Map(), model: '', attempt: undefined, nodeStartedAt: undefined };
   let sequenceNumber = 0;
   return (event) => {
-    if (isMachinery(event) || isTask(event) || isCapability(event) || isTeamwork(event) || isToolDetail(event))
-      return [];
+    if (isMachinery(event) || isCapability(event) || isTeamwork(event) || isToolDetail(event)) return [];
     if (isBorder(event) || isQuiet(event)) return [];
     const sent = isOfRun(event) ? ofRun(event) : isOfNode(event) ? ofNode(event, seen) : ofStep(event, seen);
     if (!sent) return [];

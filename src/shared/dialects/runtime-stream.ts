@@ -7,7 +7,6 @@ import {
   isCapability,
   isGovernance,
   isMachinery,
-  isTask,
   isTeamwork,
   isToolDetail,
   type Dialect,
@@ -22,7 +21,7 @@ export const runtimeStream: Dialect = () => {
   let call: EventOf<'llm.call'> | undefined;
 
   return (event) => {
-    if (isMachinery(event) || isTask(event) || isTeamwork(event) || isBorder(event)) return [];
+    if (isMachinery(event) || isTeamwork(event) || isBorder(event)) return [];
     if (isCapability(event) || isToolDetail(event) || isGovernance(event)) return [];
     switch (event.type) {
       case 'run.started':

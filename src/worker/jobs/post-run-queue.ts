@@ -71,61 +71,47 @@ const maxStalledCount = 2;
 const longestGraceMs = 10_000;
 
 /** Takes post-run jobs, from queues of their own so that no run waits for them. */
-export class PostRunConsumer {
-  readonly #options: PostRunConsumerOptions;
-  readonly #workers: readonly Worker[];
-  readonly #calls = new Map<AbortController, Promise<unknown>>();
-  #stopping = false;
-
-  constructor(options: PostRunConsumerOptions) {
-    this.#options = options;
-    this.#workers = options.queues.map((queue) => this.#openWorker(queue));
-  }
-
-  async start(): Promise<void> {
-    await startLoops(this.#workers, this.#options);
-  }
-
-  /** Stops fetching, and lets started jobs end within `graceMs`, at most 10 s; the others are returned to their queue. */
-  async stop(graceMs: number): Promise<void> {
-    this.#stopping = true;
-    const cut = () => {
-      for (const call of this.#calls.keys()) call.abort(new Error('the worker is shutting down'));
-    };
-    const ended = () => Promise.allSettled(this.#calls.values());
-    await stopLoops(this.#workers, Math.min(graceMs, longestGraceMs), cut, ended);
-  }
-
-  #openWorker(queue: string): Worker {
-    const process = (job: Job, token: string | undefined, lost: AbortSignal | undefined) =>
-      this.#process(job, token, lost);
-    const worker = fetchLoop(queue, process, this.#options, { concurrency, maxStalledCount });
-    worker.on('lockRenewalFailed', (jobIds) => {
-      for (const id of jobIds) worker.cancelJob(id, 'lock lost');
-    });
-    worker.on('error', (err) => this.#options.log.debug({ err, queue }, 'queue error'));
-    return worker;
-  }
-
-  async #process(job: Job, token: string | undefined, lost: AbortSignal | undefined): Promise<void> {
+export function postRunConsumer(settings: PostRunConsumerOptions) {
+  const calls = new Map<AbortController, Promise<unknown>>();
+  let stopping = false;
+  const work = async (job: Job, token?: string, lost?: AbortSignal): Promise<void> => {
     const parsed = postrunJob.safeParse(job.data);
     if (!parsed.success) throw new UnrecoverableError('validation: not a post-run job');
     const call = new AbortController();
     lost?.addEventListener('abort', () => call.abort(lost.reason), { once: true });
     const isLast = job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
     const delivery = { isRepeat: job.attemptsStarted > 1, isLast };
-    const done = this.#stopping
+    const done = stopping
       ? Promise.reject(new Error('the worker is shutting down'))
-      : this.#options.run(parsed.data, delivery, call.signal);
-    this.#calls.set(call, done);
+      : settings.run(parsed.data, delivery, call.signal);
+    calls.set(call, done);
     try {
       await done;
     } catch (error) {
-      if (!this.#stopping || lost?.aborted) throw error;
+      if (!stopping || lost?.aborted) throw error;
       await job.moveToWait(token);
       throw new WaitingError();
     } finally {
-      this.#calls.delete(call);
+      calls.delete(call);
     }
-  }
+  };
+  const workers = settings.queues.map((queue) => {
+    const worker = fetchLoop(queue, work, settings, { concurrency, maxStalledCount });
+    worker.on('lockRenewalFailed', (jobIds) => {
+      for (const id of jobIds) worker.cancelJob(id, 'lock lost');
+    });
+    worker.on('error', (err) => settings.log.debug({ err, queue }, 'queue error'));
+    return worker;
+  });
+  return {
+    start: async () => await startLoops(workers, settings),
+    /** Stops fetching, and lets started jobs end within `graceMs`, at most 10 s; the others are returned to their queue. */
+    async stop(graceMs: number) {
+      stopping = true;
+      const cut = () => {
+        for (const call of calls.keys()) call.abort(new Error('the worker is shutting down'));
+      };
+      await stopLoops(workers, Math.min(graceMs, longestGraceMs), cut, () => Promise.allSettled(calls.values()));
+    },
+  };
 }

@@ -2,7 +2,7 @@ import { Queue } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import type { PostrunJob } from '../../../src/shared/contract/queues.ts';
-import { PostRunConsumer, type PostRunConsumerOptions } from '../../../src/worker/jobs/post-run-queue.ts';
+import { postRunConsumer, type PostRunConsumerOptions } from '../../../src/worker/jobs/post-run-queue.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
 
 const data: PostrunJob = {
@@ -18,7 +18,7 @@ const data: PostrunJob = {
 async function makeWorld(run: PostRunConsumerOptions['run']) {
   const [connection, bullPrefix] = [await testRedis('blocking'), testPrefix()];
   const queue = new Queue('runs-postrun', { connection, prefix: bullPrefix });
-  const consumer = new PostRunConsumer({
+  const consumer = postRunConsumer({
     connection,
     bullPrefix,
     queues: ['runs-postrun'],

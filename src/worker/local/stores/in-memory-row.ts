@@ -1,10 +1,5 @@
 import { type RunGroup, isAnswer } from '../../../shared/state/run/children/children.ts';
-import {
-  storedCancel,
-  type CallDecision,
-  type CancelRequest,
-  type ChildEnd,
-} from '../../../shared/contract/control.ts';
+import { storedCancel, type CallDecision, type ChildEnd } from '../../../shared/contract/control.ts';
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
 import { RunError } from '../../../shared/base/errors.ts';
@@ -150,7 +145,7 @@ export function claimed(row: Row): Claim {
   };
 }
 
-export function cancelOf({ record }: Row): CancelRequest | undefined {
+export function cancelOf({ record }: Row) {
   return !record.cancel ? undefined : storedCancel(record.cancel);
 }
 

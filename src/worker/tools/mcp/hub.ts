@@ -9,7 +9,7 @@ import { Connection, type ConnectionOptions } from './connection.ts';
 import { grantsOf, type ServerGrant } from '../names.ts';
 import { ServerGone } from './link.ts';
 import { missingTools, openedTools, type OpenedServer } from './opened.ts';
-import { ConnectionPool, type Lease } from './pool.ts';
+import { connectionPool, type Lease } from './pool.ts';
 import { RunResources } from './resources.ts';
 import { namedIn } from './result.ts';
 import { resolveServer, unusable } from './values.ts';
@@ -44,7 +44,7 @@ const defaultIdleMs = 300_000;
  */
 export class McpHub implements AsyncDisposable {
   readonly #options: McpHubOptions;
-  readonly #pool: ConnectionPool;
+  readonly #pool: ReturnType<typeof connectionPool>;
   readonly #checks = new ArgumentChecks();
   /** Connections to processes. */
   readonly #processes = new Set<Connection>();
@@ -52,7 +52,7 @@ export class McpHub implements AsyncDisposable {
 
   constructor(options: McpHubOptions) {
     this.#options = options;
-    this.#pool = new ConnectionPool(options.idleMs ?? defaultIdleMs, options.clock);
+    this.#pool = connectionPool(options.idleMs ?? defaultIdleMs, options.clock);
   }
 
   /**

@@ -13,54 +13,43 @@ export interface Lease {
   readonly release: () => Promise<void>;
 }
 
-/** Connections that several runs share, each until it has been idle for a while. */
-export class ConnectionPool implements AsyncDisposable {
-  readonly #idleMs: number;
-  readonly #clock: Clock;
-  readonly #pooled = new Map<string, Pooled>();
-  readonly #closing = new Set<Promise<void>>();
-
-  /** `idleMs` 0: a connection ends with its last user. */
-  constructor(idleMs: number, clock: Clock) {
-    this.#idleMs = idleMs;
-    this.#clock = clock;
-  }
-
-  get size(): number {
-    return this.#pooled.size;
-  }
-
-  acquire(key: string, make: () => Connection): Lease {
-    const pooled: Pooled = this.#pooled.get(key) ?? { connection: make(), users: 0 };
-    this.#pooled.set(key, pooled);
+/** Connections that several runs share, each until it has been idle for a while. `idleMs` 0: until its last user has ended. */
+export function connectionPool(idleMs: number, clock: Clock) {
+  const pool = new Map<string, Pooled>();
+  const closing = new Set<Promise<void>>();
+  const close = (key: string, pooled: Pooled): Promise<void> => {
     pooled.idle?.abort();
-    pooled.users++;
-    let released: Promise<void> | undefined;
-    return { connection: pooled.connection, release: () => (released ??= this.#release(key, pooled)) };
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const [key, pooled] of this.#pooled) void this.#close(key, pooled);
-    await Promise.all(this.#closing);
-  }
-
-  async #release(key: string, pooled: Pooled): Promise<void> {
+    if (pool.get(key) === pooled) pool.delete(key);
+    const closed = pooled.connection.close().finally(() => closing.delete(closed));
+    closing.add(closed);
+    return closed;
+  };
+  const release = async (key: string, pooled: Pooled): Promise<void> => {
     pooled.users--;
-    if (pooled.users > 0 || this.#pooled.get(key) !== pooled) return;
-    if (this.#idleMs === 0) return await this.#close(key, pooled);
+    if (pooled.users > 0 || pool.get(key) !== pooled) return;
+    if (idleMs === 0) return await close(key, pooled);
     const idle = new AbortController();
     pooled.idle = idle;
-    this.#clock.sleep(this.#idleMs, idle.signal, 'limit').then(
-      () => this.#close(key, pooled),
+    clock.sleep(idleMs, idle.signal, 'limit').then(
+      () => close(key, pooled),
       () => {},
     );
-  }
-
-  #close(key: string, pooled: Pooled): Promise<void> {
-    pooled.idle?.abort();
-    if (this.#pooled.get(key) === pooled) this.#pooled.delete(key);
-    const closed = pooled.connection.close().finally(() => this.#closing.delete(closed));
-    this.#closing.add(closed);
-    return closed;
-  }
+  };
+  return {
+    get size() {
+      return pool.size;
+    },
+    acquire(key: string, make: () => Connection): Lease {
+      const pooled: Pooled = pool.get(key) ?? { connection: make(), users: 0 };
+      pool.set(key, pooled);
+      pooled.idle?.abort();
+      pooled.users++;
+      let released: Promise<void> | undefined;
+      return { connection: pooled.connection, release: () => (released ??= release(key, pooled)) };
+    },
+    async [Symbol.asyncDispose]() {
+      for (const [key, pooled] of pool) void close(key, pooled);
+      await Promise.all(closing);
+    },
+  };
 }

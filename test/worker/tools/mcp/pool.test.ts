@@ -1,12 +1,12 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Connection } from '../../../../src/worker/tools/mcp/connection.ts';
-import { ConnectionPool } from '../../../../src/worker/tools/mcp/pool.ts';
+import { connectionPool } from '../../../../src/worker/tools/mcp/pool.ts';
 import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 
 function poolOf(idleMs: number) {
   const clock = new FakeClock();
-  const pool = new ConnectionPool(idleMs, clock);
+  const pool = connectionPool(idleMs, clock);
   const [made, closed]: [string[], string[]] = [[], []];
   const acquire = (key: string) =>
     pool.acquire(key, () => {
