@@ -7,6 +7,7 @@ import { messageOf, RunError } from '../shared/base/errors.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { jsonText } from '../shared/base/json.ts';
 import { createLog, silentLog } from '../shared/base/log.ts';
+import { checkNode, drainOnSignals, exitUnreachable, exitUsage, orStop, stop } from '../shared/base/program.ts';
 import { Redactor } from '../shared/base/redact.ts';
 import { loadTenants } from '../shared/contract/tenants.ts';
 import { createBoundary } from './agents/credentials.ts';
@@ -19,17 +20,13 @@ import { loadAgents, unknownModel, type LoadedFolder } from './agents/load-agent
 import { createToolSecrets } from './agents/tool-secrets.ts';
 import { createToolkit } from './agents/toolkit.ts';
 
-const exitUsage = 2;
-const exitUnreachable = 3;
-
 /** After the grace and this margin the process ends whatever still hangs. */
 const forceExitMarginMs = 5_000;
 /** How long a worker that another one has started stays without a run. */
 const idleMs = 60_000;
 
 async function main(args: readonly string[]): Promise<void> {
-  if (Number(process.versions.node.split('.')[0]) < 24)
-    stop(exitUsage, 'millrace needs Node 24: run it through npm or bin/millrace.mjs');
+  checkNode();
   const config = orStop(() => parseConfig(process.env));
   const folder = args.slice(1).find((arg) => !arg.startsWith('-')) ?? config.MILLRACE_AGENTS;
   if (args[0] === 'agents') await listAgents(config, folder, args.includes('--json'));
@@ -109,29 +106,18 @@ async function work(config: Config, { untilIdle, standby }: Way): Promise<void> 
   );
   if (process.connected) process.send?.({ type: 'ready', healthPort: worker.healthPort });
 
-  let isDraining = false;
-  const drain = (why: string) => {
-    if (isDraining) process.exit(1);
-    isDraining = true;
-    log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is draining');
-    setTimeout(() => process.exit(1), config.SHUTDOWN_GRACE_MS + forceExitMarginMs).unref();
-    quarantine[Symbol.dispose]();
-    worker.stop(config.SHUTDOWN_GRACE_MS).then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.error({ err: error }, 'worker did not stop cleanly');
-        process.exit(1);
-      },
-    );
-  };
+  const graceMs = config.SHUTDOWN_GRACE_MS;
+  const drain = drainOnSignals({
+    name: 'worker',
+    log,
+    forceExitMs: graceMs + forceExitMarginMs,
+    facts: { graceMs },
+    async close() {
+      quarantine[Symbol.dispose]();
+      await worker.stop(graceMs);
+    },
+  });
   if (untilIdle) onceIdle(worker, () => drain('nothing to do'));
-  process.on('SIGTERM', () => drain('SIGTERM'));
-  process.on('SIGINT', () => drain('SIGINT'));
-  // Started with an IPC channel: a parent that is gone without a word must not leave this process behind, also not one
-  // that went while it was starting.
-  process.on('disconnect', () => drain('parent is gone'));
-  if (process.send && !process.connected) drain('parent is gone');
-  process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
 }
 
 /** Reports to the parent what there is, and resolves when the parent says `go`. */
@@ -164,20 +150,6 @@ function onceIdle(worker: RunningWorker, idle: () => void): void {
     clearInterval(look);
     idle();
   }, 1_000).unref();
-}
-
-/** The configuration, or the end of the process with everything that is wrong with it. */
-function orStop<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    return stop(exitUsage, messageOf(error));
-  }
-}
-
-function stop(code: number, message: string): never {
-  process.stderr.write(`${message}\n`);
-  process.exit(code);
 }
 
 await main(process.argv.slice(2));

@@ -7,6 +7,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { publicId } from '../../../shared/base/ids.ts';
 import { deepFreeze } from '../../../shared/base/json-value.ts';
 import { knowledgeRequirements, type KnowledgeRequirement } from '../../../shared/contract/orchestration/task.ts';
+import { invalidManifest } from '../../agents/define-judge.ts';
 import type { LlmProvider } from '../../llm/provider.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import { EventFeed } from '../../orchestration/task/event-feed.ts';
@@ -130,12 +131,7 @@ export function defineAgentManifest<Persona, Output>(
   const parsed = shape.safeParse(manifest);
   const problems = problemsOf(parsed.error, 'manifest', undefined, shape);
   problems.push(...wrongSurfaces(manifest?.repoRoot, manifest?.surfaces), ...wrongRubric(manifest?.rubric));
-  if (!parsed.success || problems.length > 0) {
-    const id = typeof manifest?.id === 'string' ? manifest.id : 'without an id';
-    throw new RunError('agent_manifest_invalid', `agent manifest ${id}:\n  ${problems.join('\n  ')}`, {
-      details: problems,
-    });
-  }
+  if (!parsed.success || problems.length > 0) throw invalidManifest('agent manifest', manifest?.id, problems);
   const { run } = manifest;
   const act = (persona: Persona, context: ManifestContext) => settled(run.act(persona, context), context.signal);
   return deepFreeze({ ...parsed.data, run: { act } }) as unknown as AgentManifest<Persona, Output>;
