@@ -119,10 +119,10 @@ function report(cli: Cli, summary: BatchSummary, { file, output, json, elapsedMs
   }
   if (end !== 'finished') {
     const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;
-    cli.stderr.write(
-      `${why} at ${count(finished)} of ${count(total)}. ${count(running + waiting)} runs go on without us. ` +
-        'Give the same command again to go on: lines that have begun do not run twice.\n',
-    );
+    const going =
+      running + waiting === 0 ? '' : ` ${countOf(running + waiting, 'run')} under way continue on the workers.`;
+    const advice = 'Give the same command again to go on: lines that have begun do not run twice.';
+    cli.stderr.write(`${why} at ${count(finished)} of ${count(total)}.${going} ${advice}\n`);
   }
   for (const hint of hintsOn(summary, file)) cli.stderr.write(`${dim(cli.stderr, hint)}\n`);
 }

@@ -2,7 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
 import { command, flag, value } from './options/command.ts';
 import { examples, exitCodes, type Cli } from './cli.ts';
-import { dialectOption, wholeNumber } from './options/arguments.ts';
+import { dialectHelp, dialectOption, wholeNumber } from './options/arguments.ts';
 import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
@@ -14,7 +14,7 @@ export const addTail = command('tail [run]', {
     dialectOption(),
     flag('--json', 'print one event a line'),
   ],
-  help: examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'),
+  help: examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json') + dialectHelp,
   work: async (cli, runId, { after, dialect, ...options }) => {
     if (runId === undefined && after !== undefined)
       throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');

@@ -1,5 +1,4 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/base/errors.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import type { Socket } from 'node:net';
@@ -50,7 +49,6 @@ const fastifyErrors: Readonly<Record<string, readonly [ErrorCode, string]>> = {
 };
 
 function knownError(thrown: unknown): RunError {
-  if (hasZodFastifySchemaValidationErrors(thrown)) return invalidRequest(thrown.validation);
   if (!isFastifyError(thrown)) return asRunError(thrown);
   const isRefusal = thrown.statusCode !== undefined && thrown.statusCode < 500;
   const [code, message] = fastifyErrors[thrown.code] ?? [isRefusal ? 'validation' : 'internal', thrown.message];
@@ -61,15 +59,6 @@ function isFastifyError(thrown: unknown): thrown is FastifyError {
   return (
     thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' && thrown.code.startsWith('FST_ERR_')
   );
-}
-
-function invalidRequest(validation: readonly { instancePath: string; message?: string }[]): RunError {
-  const details = validation.map(({ instancePath, message = 'is not valid' }) => ({
-    path: instancePath.slice(1).replaceAll('/', '.'),
-    message,
-  }));
-  const list = details.map(({ path, message }) => `${path}: ${message}`);
-  return new RunError('validation', `the request is not valid: ${list.join('; ')}`, { details });
 }
 
 interface ErrorPorts {

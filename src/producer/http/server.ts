@@ -1,12 +1,13 @@
 import { parse as parseQuery } from 'node:querystring';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { fastify, LogController, type FastifyPluginAsync, type RawServerDefault } from 'fastify';
-import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import type { ApiKey, Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runQueue } from '../../shared/contract/queues.ts';
 import { newNonce, publicId } from '../../shared/base/ids.ts';
+import { invalid } from '../../shared/base/problems.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
@@ -76,9 +77,13 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
     keepAliveMs,
   };
   // Bodies are checked by the client, which every way in passes; here their schemas are documentation.
-  app.setValidatorCompiler<z.ZodType>((route) =>
-    route.httpPart === 'body' ? (value) => ({ value }) : validatorCompiler(route),
-  );
+  app.setValidatorCompiler<z.ZodType>(({ httpPart, schema }) => {
+    if (httpPart === 'body') return (value) => ({ value });
+    return (value) => {
+      const { success, data, error } = schema.safeParse(value);
+      return success ? { value: data } : { error: invalid('validation', 'the request is not valid', error, schema) };
+    };
+  });
   app.setSerializerCompiler(() => (answer) => jsonText(answer));
   readJsonBodies(app, services.bodyRoom);
   answerErrors(app, options);

@@ -1,3 +1,4 @@
+import { dialectNames } from '../../../src/shared/dialects/project.ts';
 import { expect, test } from 'vitest';
 import { clientWorld, request } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
@@ -36,4 +37,12 @@ test('a dialect is one of those that there are, and of one run', async () => {
   expect([unknown.code, unknown.stderr.includes('relavium')]).toEqual([2, true]);
   const all = await millrace(['tail', '--dialect', 'afk'], { env });
   expect([all.code, all.stderr.includes('--dialect needs a run')]).toEqual([2, true]);
+});
+
+test('the help of `run` names no other system, that of `tail` lists them at its end', async () => {
+  const { stdout: run } = await millrace(['run', '--help']);
+  expect(run).toContain('--dialect <name>');
+  for (const name of dialectNames) expect(run).not.toContain(name);
+  const { stdout: tail } = await millrace(['tail', '--help']);
+  expect(tail).toContain(`Formats of --dialect: ${dialectNames.join(', ')}.`);
 });

@@ -224,3 +224,27 @@ test('neither inputs nor ids of callers are logged', async () => {
   expect(lines.join('')).not.toContain('private');
   expect(lines).toHaveLength(2);
 });
+
+test.each([
+  ['/v1/runs?limit=many', 'limit: '],
+  ['/v1/runs?status=done', 'status: must be one of queued, running, suspended, completed'],
+  ['/v1/runs?after=yesterday', 'after: must be a time like 2026-11-21T09:00:00Z'],
+])('GET %s is refused in words about the query', async (path, words) => {
+  const { send } = await serverWorld();
+  const { status, body } = await send('GET', path);
+  expect([status, body.error.code]).toEqual([400, 'validation']);
+  expect(body.error.message).toContain(`the request is not valid: ${words}`);
+  expect(body.error.message).not.toMatch(/expected|received|Invalid/);
+  expect(body.error.details).toMatchObject([{ path: words.split(':')[0] }]);
+});
+
+test('a body is refused in words about its fields, with the name that was probably meant', async () => {
+  const { send } = await serverWorld();
+  const { body } = await send('POST', '/v1/runs', '{"agent":"a","inptu":"x","limits":{"maxStep":1},"priority":"1"}');
+  expect(body.error.details).toEqual([
+    { path: 'input', message: 'is missing' },
+    { path: 'limits.maxStep', message: 'is not a known field; did you mean maxSteps?' },
+    { path: 'priority', message: 'must be a number, not a text' },
+    { path: 'inptu', message: 'is not a known field; did you mean input?' },
+  ]);
+});

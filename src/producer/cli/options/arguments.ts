@@ -1,4 +1,5 @@
 import { defined } from '../../../shared/base/collections.ts';
+import { didYouMean } from '../../../shared/base/nearest.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { InvalidArgumentError } from 'commander';
 import { budgetOnExceed, type OnExceed } from '../../../shared/contract/money.ts';
@@ -51,10 +52,17 @@ export function deadlineFrom({ deadline: seconds }: { readonly deadline?: number
   return seconds === undefined ? {} : { deadlineMs: Math.ceil(seconds * 1_000) };
 }
 
-/** Events in the words of another system. */
+/** Events in the words of another system. Its help names none: few readers need them, and those know the name. */
 export function dialectOption() {
-  return choice('--dialect <name>', 'print one event a line, in this dialect', dialectNames);
+  return value('--dialect <name>', 'print one event a line, in the format of another system', (text) => {
+    const name = dialectNames.find((one) => one === text);
+    if (name !== undefined) return name;
+    throw new InvalidArgumentError(`Not one of ${dialectNames.join(', ')}${didYouMean(text, dialectNames)}`);
+  });
 }
+
+/** For the end of a help. */
+export const dialectHelp = `\n\nFormats of --dialect: ${dialectNames.join(', ')}.`;
 
 /** Collects a repeated `key=value`. */
 export function keyValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
