@@ -1,6 +1,7 @@
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { openClient } from './options/open-client.ts';
-import { oneLine, table } from './show/paint.ts';
+import { listTable, nameColumn, textColumn } from './show/list-table.ts';
+import { oneLine } from './show/paint.ts';
 import { become } from './stack/child.ts';
 
 interface Options {
@@ -26,6 +27,8 @@ export const addAgents: AddCommand = (program, act) => {
     );
 };
 
+const columns = [nameColumn('AGENT'), nameColumn('MODEL'), textColumn('TOOLS'), textColumn('DESCRIPTION')];
+
 async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const agents = await mill.agents();
@@ -36,7 +39,7 @@ async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
     tools.join(', ') || '–',
     oneLine(description ?? '', 80),
   ]);
-  cli.stdout.write(rows.length === 0 ? '' : table([['AGENT', 'MODEL', 'TOOLS', ''], ...rows]));
+  cli.stdout.write(rows.length === 0 ? '' : listTable(columns, rows, cli.stdout));
   if (rows.length === 0)
     cli.stderr.write('No agents are known: no worker has been started with this Redis and prefix.\n');
   return exitCodes.ok;

@@ -1,4 +1,4 @@
-import { printJson, examples, exitCodes } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
@@ -6,7 +6,8 @@ import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '.
 import { asJson, command, value } from './options/command.ts';
 import { day, dayForms } from './options/when.ts';
 import { openClient } from './options/open-client.ts';
-import { count, dim, table } from './show/paint.ts';
+import { listTable, nameColumn, numberColumn } from './show/list-table.ts';
+import { count, dim } from './show/paint.ts';
 
 export const addCosts = command('costs', {
   description: 'Show what model calls cost, by day (UTC), agent and model.',
@@ -30,18 +31,19 @@ export const addCosts = command('costs', {
     await using mill = openClient(cli);
     const report = await mill.costs(defined({ from, to, by }));
     if (json) return printJson(cli, report);
-    cli.stdout.write(textOf(report, mill.tenant));
+    cli.stdout.write(textOf(report, mill.tenant, cli.stdout));
     for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
     return exitCodes.ok;
   },
 });
 
-function textOf({ from, to, by, rows, totals }: CostReport, tenant: string): string {
+function textOf({ from, to, by, rows, totals }: CostReport, tenant: string, stream: Cli['stdout']): string {
   const named = by.map((group) => group.toUpperCase());
-  const heading = [...named, 'ATTEMPTS', 'IN', 'CACHED', 'OUT', 'COST'];
+  const sums = ['ATTEMPTS', 'TOKENS IN', 'CACHED', 'TOKENS OUT', 'COST'];
+  const columns = [...named.map(nameColumn), ...sums.map(numberColumn)];
   const lines = rows.map((row) => [...by.map((group) => cellOf(row, group)), ...sumsOf(row)]);
   const total = [...by.map((_, index) => (index === 0 ? 'total' : '')), ...sumsOf(totals)];
-  return `${tenant}, ${from} to ${to} (UTC)\n${table([heading, ...lines, total])}`;
+  return `${tenant}, ${from} to ${to} (UTC)\n${listTable(columns, [...lines, total], stream)}`;
 }
 
 function cellOf(row: CostGroupRow, group: CostGroup): string {

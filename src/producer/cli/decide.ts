@@ -121,7 +121,8 @@ function refuseContradictions(calls: readonly string[], { args, answer, topUp }:
 }
 
 function readArgs(cli: Cli, given: string): Record<string, unknown> {
-  const value = parsed(given.startsWith('@') ? readFile(resolve(cli.cwd, given.slice(1))) : given);
+  const path = given.startsWith('@') ? resolve(cli.cwd, given.slice(1)) : undefined;
+  const value = path === undefined ? parsed(given, '--args:') : parsed(readFile(path), `--args: ${path}`);
   if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new RunError('validation', '--args: must be a JSON object with the arguments of the call');
 }
@@ -136,10 +137,11 @@ function readFile(path: string): string {
   throw new RunError('validation', `--args: ${path} is larger than 1 MB`);
 }
 
-function parsed(text: string): unknown {
+/** The error has the line and column of what is wrong. */
+function parsed(text: string, where: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new RunError('validation', `--args: is not JSON (${(cause as Error).message})`, { cause });
+    throw new RunError('validation', `${where} is not JSON: ${(cause as Error).message}`, { cause });
   }
 }

@@ -1,10 +1,11 @@
 import { known, type Fact, count, duration, oneLine, printable, table } from './show/paint.ts';
-import { printJson, examples, exitCodes } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { asJson, command } from './options/command.ts';
+import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
@@ -21,12 +22,12 @@ export const addGet = command('get <run>', {
     const threadId = view.status === 'queued' ? view.thread : undefined;
     const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);
     if (json) return printJson(cli, view);
-    cli.stdout.write(textOf(view, thread));
+    cli.stdout.write(textOf(view, thread, cli.stdout));
     return exitCodes.ok;
   },
 });
 
-function textOf(view: RunView, thread: ThreadView | undefined): string {
+function textOf(view: RunView, thread: ThreadView | undefined, stream: Cli['stdout']): string {
   const rows: Fact[] = [
     ['run', view.runId],
     ['agent', view.agent],
@@ -57,7 +58,7 @@ function textOf(view: RunView, thread: ThreadView | undefined): string {
   return [
     table(known(rows)),
     ways.length > 0 ? `${ways.join('\n')}\n` : '',
-    attemptsOf(view),
+    attemptsOf(view, stream),
     view.result?.text ? `${printable(view.result.text)}\n` : '',
   ]
     .filter((part) => part !== '')
@@ -78,10 +79,15 @@ function childRows({ children = [] }: RunView): readonly (readonly [string, stri
   });
 }
 
+const attemptColumns = [
+  nameColumn('MODEL'),
+  ...['ATTEMPTS', 'FAILED', 'TOKENS IN', 'TOKENS OUT', 'COST'].map(numberColumn),
+  textColumn('LAST TROUBLE'),
+];
+
 /** Attempts, tokens and cost by model; the sums are those of the run. */
-function attemptsOf({ attempts }: RunView): string {
+function attemptsOf({ attempts }: RunView, stream: Cli['stdout']): string {
   if (attempts.length === 0) return '';
-  const heading = ['MODEL', 'ATTEMPTS', 'FAILED', 'IN', 'OUT', 'COST', ''];
   const byModel = Map.groupBy(attempts, ({ provider, model }) => `${provider}/${model}`);
   const rows = [...byModel].map(([name, of]) => {
     const made = of.filter(({ outcome }) => outcome !== 'skipped');
@@ -98,5 +104,5 @@ function attemptsOf({ attempts }: RunView): string {
       oneLine(last?.error ? `${last.error.kind}: ${last.error.message}` : (last?.skipReason ?? ''), 80),
     ];
   });
-  return table([heading, ...rows]);
+  return listTable(attemptColumns, rows, stream);
 }

@@ -1,10 +1,11 @@
-import { dateTime, dim, duration, oneLine, table } from './show/paint.ts';
+import { dateTime, dim, duration, oneLine } from './show/paint.ts';
 import { collect, printJson, examples, exitCodes } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunView } from '../../shared/contract/run.ts';
 import type { ListQuery } from '../client/list-runs.ts';
 import { asJson, choice, command, text, value, valueOr, type ValuesOf } from './options/command.ts';
+import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { since, timeForms, until } from './options/when.ts';
@@ -44,14 +45,22 @@ export const addRuns = command('runs', {
     };
     const { found, cursor } = await collect(cli, limit, page, start);
     if (json) printJson(cli, found);
-    else if (found.length > 0) cli.stdout.write(table([heading, ...found.map(rowOf)]));
+    else if (found.length > 0) cli.stdout.write(listTable(columns, found.map(rowOf), cli.stdout));
     else cli.stderr.write('There are no such runs.\n');
     if (cursor !== undefined) cli.stderr.write(`${dim(cli.stderr, `More: ${commandFor({ ...asked, cursor })}`)}\n`);
     return exitCodes.ok;
   },
 });
 
-const heading = ['RUN', 'STATUS', 'AGENT', 'CREATED', 'DURATION', 'COST', ''];
+const columns = [
+  nameColumn('RUN'),
+  nameColumn('STATUS'),
+  nameColumn('AGENT'),
+  nameColumn('CREATED (UTC)'),
+  numberColumn('DURATION'),
+  numberColumn('COST'),
+  textColumn('NOTE'),
+];
 
 /** The same command from another place on. Relative times have become fixed ones. */
 function commandFor(asked: Options): string {

@@ -35,6 +35,6 @@ function jsonFrom(given: string): unknown {
   try {
     return JSON.parse(given);
   } catch (cause) {
-    throw new RunError('validation', '--input is not JSON', { cause });
+    throw new RunError('validation', `--input is not JSON: ${(cause as Error).message}`, { cause });
   }
 }

@@ -5,6 +5,7 @@ import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { maxMessages } from '../client/threads.ts';
 import { asJson, command, flag, text, value, valueOr } from './options/command.ts';
+import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { itemText } from './show/thread-item.ts';
@@ -54,13 +55,21 @@ const list = command('list', {
       return { items, cursor };
     });
     if (json) return printJson(cli, found);
-    const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
-    cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
+    cli.stdout.write(found.length === 0 ? '' : listTable(columns, found.map(rowOf), cli.stdout));
     if (found.length === 0) cli.stderr.write('There are no such threads.\n');
     else if (next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
     return exitCodes.ok;
   },
 });
+
+const columns = [
+  nameColumn('THREAD'),
+  nameColumn('AGENT'),
+  nameColumn('CHANGED (UTC)'),
+  nameColumn('LOCKED BY'),
+  numberColumn('WAITING'),
+  textColumn('TITLE'),
+];
 
 function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, title }: ThreadView): string[] {
   const lockedBy = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;

@@ -62,7 +62,7 @@ test('get shows attempts and cost by model', async () => {
   ];
   await world.redis.hset(world.keys.run(runId), 'attempts', JSON.stringify(attempts));
   const { stdout } = await millrace(['get', runId], { env: settings(world.prefix) });
-  expect(stdout).toMatch(/^MODEL\s+ATTEMPTS\s+FAILED\s+IN\s+OUT\s+COST$/m);
+  expect(stdout).toMatch(/^MODEL\s+ATTEMPTS\s+FAILED\s+TOKENS IN\s+TOKENS OUT\s+COST\s+LAST TROUBLE$/m);
   expect(stdout).toMatch(/^a\/big\s+1\s+1\s+0\s+0\s+\$0\.0000\s+transient: gone$/m);
   expect(stdout).toMatch(/^b\/small\s+2\s+0\s+2,068\s+400\s+\$0\.0300$/m);
 });
@@ -113,6 +113,20 @@ test('a call is approved with edited arguments from a file, and a question answe
     1,
     expect.stringMatching(/^approval_not_pending: call call_1 .* was approved with other arguments by kim at /),
   ]);
+});
+
+test('arguments from a file that is not JSON are refused with its name, line and column', async () => {
+  const world = await clientWorld();
+  const run = await suspendedRun(world, calls);
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-args-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'args.json'), '{\n  "amount": 50,\n  "to" 7\n}');
+  const { code, stderr } = await millrace(['approve', run.runId, 'call_1', '--args', '@args.json'], {
+    env: settings(world.prefix),
+    cwd: folder,
+  });
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/args\.json is not JSON: .*\(line 3 column 8\)/);
 });
 
 test('without calls everything is denied, by the user of this machine', async () => {

@@ -14,7 +14,7 @@ test('threads are listed and shown for people and as JSON', async () => {
   await lockThread(world, 'two', 'run2', [], 'sales');
   const listed = await run(world);
   expect(listed.stdout).toMatch(
-    /^THREAD +AGENT +CHANGED +LOCKED BY +WAITING\ntwo +sales +\S+ \S+ +run2\none +support +/,
+    /^THREAD +AGENT +CHANGED \(UTC\) +LOCKED BY +WAITING +TITLE\ntwo +sales +\S+ \S+ +run2\none +support +/,
   );
   expect(JSON.parse((await run(world, 'list', '--agent', 'support', '--json')).stdout)).toMatchObject([
     { threadId: 'one' },
