@@ -70,6 +70,11 @@ export class AnswerBuilder {
     this.#onPart({ type: 'tool_call_delta', id, delta });
   }
 
+  /** Are the arguments of this call JSON already, so that none can follow? */
+  hasWholeArgs(id: string): boolean {
+    return jsonOr(this.#calls.get(id)?.args ?? '') !== undefined;
+  }
+
   /**
    * The whole answer. Throws `content_filter` for refused content, `overloaded` for an answer that ended in an error of
    * the provider, and the same without retry for one that stops for tools and names none.

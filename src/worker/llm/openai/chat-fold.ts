@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { jsonText } from '../../../shared/base/json.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
@@ -17,7 +19,7 @@ interface WireChoice extends Unread<'finish_reason'> {
 interface WireDelta extends Unread<'content' | 'refusal' | 'reasoning_content' | 'reasoning' | 'reasoning_details'> {
   readonly tool_calls?: readonly WireCall[] | null;
 }
-interface WireCall extends Unread<'index' | 'id'> {
+interface WireCall extends Unread<'index' | 'id' | 'extra_content'> {
   readonly function?: Unread<'name' | 'arguments'> | null;
 }
 interface WireUsage extends Unread<'prompt_tokens' | 'completion_tokens'> {
@@ -32,13 +34,20 @@ interface OpenCall {
 
 const maxProofs = 10_000;
 
+/** What a server wants back with the answer in later steps: proofs of its reasoning as a list, and those of calls with their ids. */
+export const chatProofs = z.object({
+  details: z.array(z.unknown()).default([]),
+  calls: z.array(z.tuple([z.string(), z.unknown()])).default([]),
+});
+type ChatProofs = z.infer<typeof chatProofs>;
+
 /** Folds the chunks of one chat completion, in one pass, into an answer. */
 export class ChatFold implements AnswerFold<WireChunk> {
   /** The usage comes after the finish reason, and servers differ in whether it comes at all. */
   readonly complete = false;
   readonly #builder: AnswerBuilder;
   readonly #calls = new Map<number, OpenCall>();
-  readonly #reasoningProofs: unknown[] = [];
+  readonly #proofs: ChatProofs = { details: [], calls: [] };
   #lastIndex = -1;
   #finish: string | undefined;
   usage: Usage | undefined;
@@ -73,11 +82,12 @@ export class ChatFold implements AnswerFold<WireChunk> {
 
   /** Throws what {@link AnswerBuilder.finish} throws. */
   answer(): LlmAnswer {
+    const { details, calls } = this.#proofs;
     return this.#builder.finish({
       finishReason: finishReasonOf(this.#finish),
       usage: this.usage,
       providerRequestId: this.#id,
-      reasoningMeta: this.#reasoningProofs.length > 0 ? this.#reasoningProofs : undefined,
+      reasoningMeta: details.length > 0 || calls.length > 0 ? this.#proofs : undefined,
     });
   }
 
@@ -89,9 +99,8 @@ export class ChatFold implements AnswerFold<WireChunk> {
   #delta(delta: WireDelta): void {
     const reasoning = delta.reasoning_content ?? delta.reasoning;
     if (typeof reasoning === 'string') this.#builder.add('reasoning', reasoning);
-    if (Array.isArray(delta.reasoning_details) && this.#reasoningProofs.length < maxProofs) {
-      this.#reasoningProofs.push(...delta.reasoning_details);
-    }
+    const { details } = this.#proofs;
+    if (Array.isArray(delta.reasoning_details) && details.length < maxProofs) details.push(...delta.reasoning_details);
     if (typeof delta.content === 'string') this.#builder.add('text', delta.content);
     if (typeof delta.refusal === 'string') this.#builder.add('text', delta.refusal);
     if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (call) this.#call(call);
@@ -99,7 +108,8 @@ export class ChatFold implements AnswerFold<WireChunk> {
 
   /**
    * One fragment of a call. Servers exist that leave the index out, and that give every call index 0: a fragment with a
-   * name and another id than the call at its index begins a call of its own.
+   * name and another id than the call at its index begins a call of its own, and so does one with a name and no id once the
+   * arguments of that call are whole.
    */
   #call(call: WireCall): void {
     const id = text(call.id);
@@ -110,14 +120,22 @@ export class ChatFold implements AnswerFold<WireChunk> {
       typeof call.index === 'number' ? call.index : begins ? this.#lastIndex + 1 : Math.max(0, this.#lastIndex);
     this.#lastIndex = index;
     let open = this.#calls.get(index);
-    if (name !== undefined && (!open || (begins && open.wireId !== id))) open = this.#open(index, id, name);
-    if (open && args !== undefined) this.#builder.callArgs(open.id, args);
+    const isNext = open && (begins ? open.wireId !== id : id === undefined && this.#builder.hasWholeArgs(open.id));
+    if (name !== undefined && (!open || isNext)) open = this.#open(index, id, name);
+    if (!open) return;
+    if (args !== undefined) this.#builder.callArgs(open.id, args);
+    if (call.extra_content !== undefined && call.extra_content !== null) this.#prove(open.id, call.extra_content);
   }
 
   #open(index: number, wireId: string | undefined, name: string): OpenCall {
     const open = { wireId, id: this.#builder.startCall(wireId, name) };
     this.#calls.set(index, open);
     return open;
+  }
+
+  #prove(id: string, proof: unknown): void {
+    this.#builder.grow(jsonText(proof).length);
+    this.#proofs.calls.push([id, proof]);
   }
 }
 

@@ -1,5 +1,5 @@
 import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
-import { ChatFold, type WireChunk } from './chat-fold.ts';
+import { ChatFold, chatProofs, type WireChunk } from './chat-fold.ts';
 import type { LlmProvider, LlmRequest } from '../provider.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
@@ -86,16 +86,22 @@ function wireAssistant(message: AssistantMessage, provider: string): WireMessage
   const proof = message.parts.find(
     (part) => part.type === 'reasoning' && part.provider === provider && part.meta !== undefined,
   );
-  const wireCalls = calls.map(({ id, name, args }) => ({
-    id,
-    type: 'function' as const,
-    function: { name, arguments: wireArgs(args) },
-  }));
+  const { details = [], calls: callProofs } =
+    chatProofs.safeParse(proof?.type === 'reasoning' ? proof.meta : {}).data ?? {};
+  const proofs = new Map(callProofs);
+  const wireCalls = calls.map(({ id, name, args }) =>
+    defined({
+      id,
+      type: 'function' as const,
+      function: { name, arguments: wireArgs(args) },
+      extra_content: proofs.get(id),
+    }),
+  );
   return defined({
     role: 'assistant' as const,
     content: text === '' ? null : text,
     tool_calls: wireCalls.length > 0 ? wireCalls : undefined,
-    // Not OpenAI's own field: only servers that sent such a proof get it back. Reasoning without one stays here.
-    reasoning_details: proof?.type === 'reasoning' && Array.isArray(proof.meta) ? proof.meta : undefined,
+    // Not OpenAI's own fields: only servers that sent such proofs get them back. Reasoning without one stays here.
+    reasoning_details: details.length > 0 ? details : undefined,
   });
 }

@@ -39,6 +39,27 @@ test('fragments of two calls that take turns are put together by their index', (
   ]);
 });
 
+test('whole calls without an id, all at index 0, stay apart, and keep their proofs', () => {
+  const proof = { google: { thought_signature: 'sig' } };
+  const { folded } = fold(
+    calls({ index: 0, id: '', function: { name: 'one', arguments: '{"a":1}' }, extra_content: proof }),
+    calls({ index: 0, id: '', function: { name: 'one', arguments: '{"a":2}' } }),
+    calls(
+      { index: 0, function: { name: 'two', arguments: '{"b"' } },
+      { index: 0, function: { name: 'two', arguments: ':3}' } },
+    ),
+    end('stop'),
+  );
+  const { message } = folded.answer();
+  const found = toolCallsOf(message);
+  expect(found.map(({ name, args }) => [name, args])).toEqual([
+    ['one', '{"a":1}'],
+    ['one', '{"a":2}'],
+    ['two', '{"b":3}'],
+  ]);
+  expect(message.parts[0]).toMatchObject({ type: 'reasoning', text: '', meta: { calls: [[found[0]?.id, proof]] } });
+});
+
 test('calls with the same id, with none, and with gaps in their index stay apart', () => {
   const { folded, parts } = fold(
     calls({ index: 0, id: 'x', function: { name: 'one', arguments: '1' } }),
@@ -128,7 +149,12 @@ test('the proof of reasoning is kept for the provider', () => {
     { choices: [{ delta: { content: 'yes' } }] },
     end('stop'),
   );
-  expect(folded.answer().message.parts[0]).toEqual({ type: 'reasoning', text: 'so', provider: 'p', meta: details });
+  expect(folded.answer().message.parts[0]).toEqual({
+    type: 'reasoning',
+    text: 'so',
+    provider: 'p',
+    meta: { details, calls: [] },
+  });
 });
 
 test('a refusal is text', () => {

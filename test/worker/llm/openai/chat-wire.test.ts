@@ -52,12 +52,27 @@ test('reasoning stays here unless this provider sent a proof along with it', () 
   const text = { type: 'text', text: 'yes' } as const;
   const [without, own, foreign] = messagesOf(
     { role: 'assistant', parts: [reasoning, text] },
-    { role: 'assistant', parts: [{ ...reasoning, meta: ['proof'] }, text] },
-    { role: 'assistant', parts: [{ ...reasoning, provider: 'q', meta: ['proof'] }, text] },
+    { role: 'assistant', parts: [{ ...reasoning, meta: { details: ['proof'] } }, text] },
+    { role: 'assistant', parts: [{ ...reasoning, provider: 'q', meta: { details: ['proof'] } }, text] },
   );
   expect(without).toEqual({ role: 'assistant', content: 'yes' });
   expect(own).toEqual({ role: 'assistant', content: 'yes', reasoning_details: ['proof'] });
   expect(foreign).toEqual({ role: 'assistant', content: 'yes' });
+});
+
+test('a call goes back with the proof that this provider sent along with it, and with no other', () => {
+  const call = { type: 'tool_call', id: '__proto__', name: 'find', args: '{}' } as const;
+  const proof = { google: { thought_signature: 'sig' } };
+  const reasoning = { type: 'reasoning', text: '', meta: { calls: [['__proto__', proof]] } } as const;
+  const [own, foreign, odd] = messagesOf(
+    { role: 'assistant', parts: [{ ...reasoning, provider: 'p' }, call] },
+    { role: 'assistant', parts: [{ ...reasoning, provider: 'q' }, call] },
+    { role: 'assistant', parts: [{ ...reasoning, provider: 'p', meta: 'of another kind' }, call] },
+  );
+  const plain = { id: '__proto__', type: 'function', function: { name: 'find', arguments: '{}' } };
+  expect(own).toEqual({ role: 'assistant', content: null, tool_calls: [{ ...plain, extra_content: proof }] });
+  expect(foreign).toEqual({ role: 'assistant', content: null, tool_calls: [plain] });
+  expect(odd).toEqual(foreign);
 });
 
 test('a message of reasoning alone is not sent', () => {
