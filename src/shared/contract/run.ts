@@ -75,7 +75,12 @@ export const runRequest = z.strictObject({
    * worker and the tenant may use bounds them still.
    */
   raise: z.boolean().optional(),
-  priority: z.int().min(0).max(2_097_151).optional(),
+  priority: z
+    .int()
+    .min(0)
+    .max(2_097_151)
+    .optional()
+    .describe('Order within the queue: runs with 0 or without one come first, then 1 before 2.'),
   delayMs: z
     .int()
     .min(0)
