@@ -41,7 +41,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'unit',
-          include: ['test/**/*.test.ts'],
+          include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'],
         },
       },

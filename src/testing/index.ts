@@ -20,6 +20,7 @@ export {
 export type { ModelScript, ScriptedAnswer } from '../worker/llm/backends/scripted.ts';
 export { recordedModel, type RecordedModel, type RecordedModelOptions } from './recorded-model.ts';
 export { testAgent, type TestAgent, type TestAgentOptions, type TestPerson, type TestRun } from './test-agent.ts';
+export { agentFrom, type FolderAgent } from './folder-agent.ts';
 export type { TestCall } from './test-calls.ts';
 export type { StandIn } from './stand-ins.ts';
 export {

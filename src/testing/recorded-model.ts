@@ -52,7 +52,7 @@ export interface RecordedModel extends LlmProvider {
  *
  * @example
  * const from = process.env.OPENAI_API_KEY
- *   ? createOpenAICompatibleBackend({ apiKey: process.env.OPENAI_API_KEY })
+ *   ? createOpenAICompatibleBackend({ baseUrl: 'https://api.openai.com/v1', model: 'gpt-5.2-mini', apiKey: process.env.OPENAI_API_KEY })
  *   : undefined;
  * const model = recordedModel({ file: 'test/recordings/shipped-order.json', from });
  */

@@ -11,6 +11,7 @@ import { createAgentWith } from '../worker/local/create-agent.ts';
 import type { PersonVerdict } from '../worker/local/drive.ts';
 import type { Tool } from '../worker/tools/tool.ts';
 import { FakeClock } from './fake-clock.ts';
+import type { FolderAgent } from './folder-agent.ts';
 import { scriptedModel, type ScriptedModel } from './scripted-model.ts';
 import type { Script } from './scripts.ts';
 import { standInSeams, ToolLog, type StandIn } from './stand-ins.ts';
@@ -94,7 +95,7 @@ export interface TestAgent {
  * assertCompleted(run, 'It was shipped.');
  * assertCalls(run, [{ name: 'lookup_order', args: { order: '7' } }]);
  */
-export function testAgent(agent: Agent, options: TestAgentOptions): TestAgent {
+export function testAgent(agent: Agent | FolderAgent, options: TestAgentOptions): TestAgent {
   const {
     model,
     clock = new FakeClock({ skipWaits: true }),
@@ -104,7 +105,9 @@ export function testAgent(agent: Agent, options: TestAgentOptions): TestAgent {
     ...given
   } = options;
   const watch = new Watch();
-  const handle = createAgentWith(agent, {
+  const { agent: tested, ...beside } = 'agent' in agent ? agent : { agent };
+  const handle = createAgentWith(tested, {
+    ...beside,
     ...given,
     env: given.env ?? {},
     clock,

@@ -30,7 +30,7 @@ export function pageFolder({ inCheckout = false } = {}): string {
 /** Writes the files of a page, which say their names in their first lines, into a folder: those in TypeScript first. */
 export function pageFiles(page: string, folder = pageFolder()): { folder: string; names: readonly string[] } {
   const names = [...codeBlocks(page, 'ts'), ...codeBlocks(page, 'yaml')].map((code) => {
-    const [, name] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
+    const [, name] = /^(?:#|\/\/) ([\w./-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
     if (!name) throw new Error(`a block does not say which file it is:\n${code}`);
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), code);

@@ -10,7 +10,7 @@ const shelf = join(root, '.cache/entries');
 
 /** What processes are started from, and what their agents import by name: where each is in the bundle and in the source. */
 const entries = new Map([
-  ...['worker/main', 'worker/index', 'producer/main', 'producer/index'].map(
+  ...['worker/main', 'worker/index', 'producer/main', 'producer/index', 'testing/index'].map(
     (name) => [name, join(source, `${name}.ts`)] as const,
   ),
   ['odd-server', join(root, 'test/fixtures/mcp/odd-server.ts')] as const,

@@ -132,9 +132,16 @@ function missingTools({ name, allowedTools }: Skill, tools: readonly Tool[]): st
   return [`skill ${name} is written for tools that the agent does not have: ${missing.join(', ')}`];
 }
 
-/** An agent given as an object: there is no folder to look its tools and skills up in. Throws `agent_manifest_invalid`. */
-export function loadedFrom(agent: Agent, offer: ToolOffer = noTools): LoadedAgent {
-  const complete = withNamed(agent, { tools: [], skills: new Map() }, offer);
+/**
+ * An agent given as an object: there is no folder to look its tools and skills up in, except those that one from a folder has
+ * already. Throws `agent_manifest_invalid`.
+ */
+export function loadedFrom(
+  agent: Agent & Partial<Pick<LoadedAgent, 'file' | 'skills'>>,
+  offer: ToolOffer = noTools,
+): LoadedAgent {
+  const { file = '', skills = [] } = agent;
+  const complete = withNamed(agent, { tools: [], skills: new Map(skills.map((skill) => [skill.name, skill])) }, offer);
   if (complete.problems.length > 0) throw invalidManifest('agent', agent.definition.id, complete.problems);
-  return { ...complete.agent, file: '' };
+  return { ...complete.agent, file };
 }
