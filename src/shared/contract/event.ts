@@ -45,6 +45,8 @@ export const eventEnvelope = z.object({
   depth: z.int().optional(),
   jobAttempt: z.int().optional(),
   background: z.boolean().optional(),
+  /** Fields of which parts are left out: they were too long. The run, and its steps, have them whole. */
+  truncated: z.array(z.string()).optional(),
 });
 export type EventEnvelope = z.infer<typeof eventEnvelope>;
 

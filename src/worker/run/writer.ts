@@ -3,6 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, isTerminal, type EventBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
+import { boundedEvents, maxPieceChars } from './bounded-events.ts';
 import type { Ports } from './ports.ts';
 import type { Commit, CommitReply, Ownership, RecordPatch } from '../../shared/state/run/commit.ts';
 import type { OutgoingEvent } from '../../shared/state/script.ts';
@@ -76,9 +77,14 @@ export class RunWriter {
     // The terminal event waits for its commit, and no event may follow it: a cancel may come just then.
     if (this.#closed || this.#ended) return;
     this.#ended = isTerminal(body);
-    const { ports, context, kind, flushTimer } = this.#options;
+    const { ports, context, kind } = this.#options;
     ports.observe(body, { agentId: this.#agentId ?? context.agentId ?? '', kind });
     if (body.type === 'step.start') this.#urgentDelta = true;
+    for (const bounded of boundedEvents(body)) this.#take(bounded);
+  }
+
+  #take(body: EventBody): void {
+    const { flushTimer } = this.#options;
     if (!isDelta(body.type)) {
       this.#pending.push(this.#stamp(body));
       this.#schedule();
@@ -269,6 +275,7 @@ export class RunWriter {
     const last = this.#pending.at(-1);
     if (!last || (body.type !== 'text.delta' && body.type !== 'reasoning.delta')) return false;
     if (last.type !== body.type || last.model !== body.model) return false;
+    if (last.delta.length + body.delta.length > maxPieceChars) return false;
     (last as { delta: string }).delta += body.delta;
     return true;
   }

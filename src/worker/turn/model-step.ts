@@ -159,7 +159,7 @@ async function accept({ turn, coming: { step }, attempts }: Asking, { answer, pr
   if (text !== '') deps.emit({ type: 'text.complete', text });
   for (const call of calls) {
     const parsed = parseArgs(call.args);
-    const finalArgs = parsed.kind === 'parsed' ? shownArgs(parsed.value, deps.redactor) : {};
+    const finalArgs = parsed.kind === 'parsed' ? shownArgs(parsed.value, deps.redactor) : { truncated: parsed.reason };
     deps.emit({ type: 'tool.call.end', toolCallId: call.id, finalArgs });
   }
   if (calls.length === 0) deps.emit({ type: 'step.end', stepNumber: step, usage, finishReason });

@@ -115,6 +115,17 @@ test('deltas of different models are never merged', async () => {
   expect(world.writes.flatMap((w) => w.events)).toHaveLength(2);
 });
 
+test('an event that is too long is written in part, and merged deltas stay within their bound', async () => {
+  const world = makeWorld();
+  world.writer.emit({ type: 'tool.execute.progress', toolCallId: 'c', data: 'x'.repeat(1_000_000) });
+  for (let times = 0; times < 20; times++) world.writer.emit(delta('y'.repeat(5_000)));
+  await world.writer.commit({});
+  const events = world.writes.flatMap((write) => write.events);
+  expect(events.every((event) => JSON.stringify(event).length < 65_536)).toBe(true);
+  expect(events[0]).toMatchObject({ type: 'tool.execute.progress', truncated: ['data'] });
+  expect(world.text()).toBe('y'.repeat(100_000));
+});
+
 test('an event that waits for a commit is written with it and not before, and later events stay behind it', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'first' });

@@ -454,6 +454,14 @@ test('the model sees three corrections, its fourth mistake ends the turn', async
   expect(last.filter((message) => message.role === 'tool' && message.isError)).toHaveLength(3);
 });
 
+test('arguments that are too large are shown as such, and the model may write others', async () => {
+  const args = JSON.stringify({ at: 'x'.repeat(300_000) });
+  const turn = makeTurn({ script: bySteps({ toolCalls: [{ name: 'look', args }] }), tools: [look] });
+  expect(await turn.run()).toMatchObject({ status: 'completed' });
+  const [written] = turn.events.filter((event) => event.type === 'tool.call.end');
+  expect(written?.finalArgs).toEqual({ truncated: 'the arguments are larger than 262144 bytes' });
+});
+
 test('several mistakes in one step are one round of correction', async () => {
   const turn = makeTurn({
     script: bySteps({ toolCalls: [{ name: 'a' }, { name: 'b' }] }, { toolCalls: [{ name: 'c' }] }),
