@@ -1,4 +1,4 @@
-import { normalize } from 'node:path';
+import { join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { agentViewOf } from '../shared/contract/agent/agent.ts';
 import { type ChildMessage, parentMessage, standbyArgument } from '../shared/contract/child-messages.ts';
@@ -40,13 +40,14 @@ async function listAgents(config: Config, folder: string, json: boolean): Promis
   await using toolkit = orStop(() => createToolkit({ config, secrets, redactor, log: silentLog, clock: systemClock }));
   const loaded = await loadAgents(folder, toolkit.offer);
   const models = modelsIn(loaded, config);
-  const problems = [...loaded.problems, ...models.problems];
+  const problems = [...loaded.problems, ...models.problems].map((problem) => fromHere(folder, problem));
   const views = [...loaded.agents.values()].map((agent) => agentViewOf(agent.definition));
   if (json) process.stdout.write(`${jsonText(views)}\n`);
   else
     for (const view of views)
       process.stdout.write(`${view.id}  model ${view.model}  tools ${view.tools.join(', ') || 'none'}\n`);
-  for (const warning of [...loaded.warnings, ...models.warnings]) process.stderr.write(`warning: ${warning}\n`);
+  for (const warning of [...loaded.warnings, ...models.warnings])
+    process.stderr.write(`warning: ${fromHere(folder, warning)}\n`);
   if (problems.length > 0) stop(exitUsage, problems.join('\n'));
   process.exit(0);
 }
@@ -62,7 +63,8 @@ function modelsIn({ agents, incomplete, placed }: LoadedFolder, config: Config):
       checked.flatMap(({ agent, ...found }) => found[what].map((text) => placed(agent.file, text)));
     return { problems: all('problems'), warnings: all('warnings') };
   } catch (error) {
-    return { problems: [], warnings: [`the models were not looked up: ${messageOf(error)}`] };
+    process.stderr.write(`the models were not looked up: ${messageOf(error)}\n`);
+    return { problems: [], warnings: [] };
   }
 }
 
@@ -133,10 +135,14 @@ async function untilGo(loaded: Extract<ChildMessage, { type: 'loaded' }>): Promi
   process.off('disconnect', gone);
 }
 
-/** The parent shows the problems to a person, who opens their files from where the parent was started. */
+/** A person opens the file of a problem from where the command was started. */
+function fromHere(folder: string, problem: string): string {
+  return problem.startsWith(folder) ? problem : join(normalize(folder), problem);
+}
+
+/** The parent shows the problems to a person. */
 async function endWith(problems: readonly string[], folder: string): Promise<never> {
-  const fromHere = (problem: string) => (problem.startsWith(folder) ? problem : `${normalize(folder)}/${problem}`);
-  const message: ChildMessage = { type: 'problems', problems: problems.map(fromHere) };
+  const message: ChildMessage = { type: 'problems', problems: problems.map((problem) => fromHere(folder, problem)) };
   await new Promise<void>((resolve) => void process.send?.(message, () => resolve()));
   return process.exit(exitUsage);
 }

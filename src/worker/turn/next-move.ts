@@ -34,9 +34,8 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
   }
   if (hasOpenCalls(state)) {
     if (counters.toolSteps > limits.maxSteps)
-      return fail(tooMany('maxSteps', `${limits.maxSteps} rounds of tool calls`));
-    if (counters.toolCalls > limits.maxToolCalls)
-      return fail(tooMany('maxToolCalls', `${limits.maxToolCalls} tool calls`));
+      return fail(tooMany('maxSteps', limits, 'round of tool calls', 'rounds of tool calls'));
+    if (counters.toolCalls > limits.maxToolCalls) return fail(tooMany('maxToolCalls', limits, 'tool call'));
     return { kind: 'run_tools' };
   }
   const ended = endedByCall(state, rules);
@@ -49,7 +48,7 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
   }
   if (state.budgetDecision === 'reject')
     return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
-  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany('maxLlmCalls', `${limits.maxLlmCalls} model calls`));
+  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany('maxLlmCalls', limits, 'model call'));
   return { kind: 'call_model' };
 }
 
@@ -87,8 +86,11 @@ function endedByCall({ calls }: TurnState, { toolFailure, subagentFailure }: Mov
   return fail(new RunError('internal', message, { details: { reason: 'tool_unavailable' } }));
 }
 
-function tooMany(limit: keyof Limits, what: string): RunError {
-  return new RunError('turn_limit', `the run reached its limit of ${what} (limits.${limit})`);
+function tooMany(limit: keyof Limits, { [limit]: most }: Limits, one: string, many = `${one}s`): RunError {
+  return new RunError(
+    'turn_limit',
+    `the run reached its limit of ${most} ${most === 1 ? one : many} (limits.${limit})`,
+  );
 }
 
 function fail(error: RunError): Move {
