@@ -70,7 +70,9 @@ test('every problem of the folder is an error, and an agent that is not there is
   const folder = folderOf({ 'agents/bad.yaml': 'modle: x', 'agents/worse.yaml': 'model: m\ntools: [absent]' });
   const loading = agentFrom(join(folder, 'agents'), 'bad');
   await expect(loading).rejects.toMatchObject({ code: 'agent_manifest_invalid' });
-  await expect(loading).rejects.toThrow(/bad\.yaml[\s\S]*worse\.yaml: there is no tool absent/);
+  await expect(loading).rejects.toThrow(/bad\.yaml[\s\S]*worse\.yaml:2: there is no tool absent/);
   const good = folderOf({ 'agents/support.yaml': 'model: m' });
-  await expect(agentFrom(join(good, 'agents'), 'suport')).rejects.toThrow(/no agent suport in .*; known are support/);
+  await expect(agentFrom(join(good, 'agents'), 'suport')).rejects.toThrow(
+    /no agent suport in .*; did you mean support|no agent suport in .*; known are support/,
+  );
 });
