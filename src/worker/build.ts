@@ -97,18 +97,13 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
     redisUp: async () => (await writes.look())?.redis !== 'away',
     known,
   });
-  const watch = opening.use(
-    new ProviderWatch(options.providers.about, { clock: systemClock, redactor: options.redactor }),
-  );
+  const watch = opening.use(new ProviderWatch(providers.about, { clock: systemClock, redactor: options.redactor }));
   const observe: Observer = (event, context) => {
     watch.observe(event);
     metrics.observe(event, context);
   };
-  const stores: WorkerStores = await openStores(
-    redis,
-    storesOptions(options, name, queues, { metrics, observe }),
-    opening,
-  );
+  const settings = storesOptions(options, name, queues, { metrics, observe });
+  const stores: WorkerStores = await openStores(redis, settings, opening);
   const supervision = redisSupervision(redis.space);
   const parts = { options, name, redis, queues, metrics, stores, supervision };
   const deps: JobDeps = { ...models, ...depsOf(parts, known, opening) };

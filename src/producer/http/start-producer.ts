@@ -82,11 +82,8 @@ async function checkDurability(mill: Millrace, { MILLRACE_DURABILITY: required }
   if (required === 'any') {
     void mill.diagnose().then(
       ({ durability }) => {
-        if (durability === 'none')
-          log.warn(
-            { remedy: missingDurability(durability, 'process') },
-            'accepted runs do not survive a restart of Redis',
-          );
+        const remedy = missingDurability(durability, 'process');
+        if (durability === 'none') log.warn({ remedy }, 'accepted runs do not survive a restart of Redis');
       },
       (error: unknown) => log.warn({ err: error }, 'Redis cannot be asked what it keeps'),
     );

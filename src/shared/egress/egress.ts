@@ -83,7 +83,8 @@ export function createEgress(options: EgressOptions) {
      * A `fetch` for clients that stream. Deadlines are the caller's. Redirects are refused. A body, or one event of an event
      * stream, beyond `maxBytes` (default 16 MiB) breaks off with `too_large`.
      */
-    asFetch: (limits?: { readonly maxBytes?: number }) => streamingFetch({ dispatcher: agent, allow }, limits),
+    asFetch: (limits?: { readonly maxBytes?: number }) =>
+      streamingFetch({ dispatcher: agent, allow }, limits?.maxBytes),
     [Symbol.asyncDispose]: () => agent.destroy(),
   };
 }
@@ -139,10 +140,7 @@ const defaultMaxBytes = 16 * 1024 * 1024;
 const [lineFeed, carriageReturn] = [10, 13];
 
 /** A `fetch` behind the egress check that leaves the body to the caller. */
-function streamingFetch(
-  { dispatcher, allow }: Way,
-  { maxBytes = defaultMaxBytes }: { readonly maxBytes?: number } = {},
-): FetchLike {
+function streamingFetch({ dispatcher, allow }: Way, maxBytes = defaultMaxBytes): FetchLike {
   return async (given, init = {}) => {
     const url = parsed(given);
     allow(url);

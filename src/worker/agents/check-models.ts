@@ -15,12 +15,7 @@ export interface CheckedModels {
 }
 
 /** Looks up every model that an agent names. Asks no provider: which models a server has is known only to the server. */
-export function checkModels(
-  agent: LoadedAgent,
-  providers: Providers,
-  price: PriceLookup,
-  nowMs: number = Date.now(),
-): CheckedModels {
+export function checkModels(agent: LoadedAgent, providers: Providers, price: PriceLookup, nowMs = Date.now()) {
   const { definition } = agent;
   const ids = providers.about.map(({ id }) => id);
   const own = [

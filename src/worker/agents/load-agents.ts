@@ -122,10 +122,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
 }
 
 /** Of the same id the last one counts. */
-export function namedFunctions(
-  merging: readonly (MergeJudge | AnswerMerge)[],
-  adapters: readonly TaskAdapter[],
-): NamedFunctions {
+export function namedFunctions(merging: readonly (MergeJudge | AnswerMerge)[], adapters: readonly TaskAdapter[]) {
   return {
     judges: new Map(merging.filter(isJudge).map((one) => [one.id, one])),
     merges: new Map(merging.filter(isMerge).map((one) => [one.id, one])),
@@ -154,12 +151,7 @@ function unknownOthers(
 }
 
 /** Adds what is wrong with the file, or in which lines its fields are. */
-async function readAgent(
-  dir: string,
-  file: string,
-  lines: Map<string, LineOf>,
-  problems: string[],
-): Promise<ReadAgent> {
+async function readAgent(dir: string, file: string, lines: Map<string, LineOf>, problems: string[]) {
   const path = join(dir, file);
   let source: AgentSource | undefined;
   try {

@@ -118,12 +118,8 @@ async function execute(context: NodeContext, host: NodeHost): Promise<NodeOutcom
   refuseUnserved(agent, configuredTools(tools, definition.toolOptions, definition.toolCollisions), host.toolSecrets);
   const models = modelsFor(agent, host);
   const media = models.mediaFor(agent, definition.model) && wanted;
-  const input = await renderTemplate(
-    node.prompt_template,
-    dataOf(context),
-    host.resolverCapabilities ?? {},
-    context.signal,
-  );
+  const { resolverCapabilities = {} } = host;
+  const input = await renderTemplate(node.prompt_template, dataOf(context), resolverCapabilities, context.signal);
 
   const ports = portsFor(context, host);
   const deps = localDeps({

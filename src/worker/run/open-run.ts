@@ -147,11 +147,8 @@ async function claim(
   const excuse = wasLost ? await suspects?.excuseFor(worker, runId) : undefined;
   const excusedWorker = isExcused(excuse, record) ? worker : undefined;
   const owner = newNonce();
-  const answer = await ports.runs.claim(
-    { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment },
-    opening,
-    going,
-  );
+  const claim = { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment };
+  const answer = await ports.runs.claim(claim, opening, going);
   if (answer.kind === 'crashed_too_often') return answer;
   if (answer.kind !== 'claimed') return skipped(answer.kind);
   const start = answer.first ? 'first' : isResumed ? 'resumed' : 'recovered';

@@ -49,12 +49,7 @@ export interface Toolbox extends AsyncDisposable {
 }
 
 /** Opens what an agent's tools need. Close it when this process releases the run. */
-export async function openToolbox(
-  agent: LoadedAgent,
-  run: ToolboxRun,
-  services: ToolServices,
-  signal: AbortSignal,
-): Promise<Toolbox> {
+export async function openToolbox(agent: LoadedAgent, run: ToolboxRun, services: ToolServices, signal: AbortSignal) {
   const brought = await broughtBy(agent, run, services, signal);
   const definition = withCapabilities(agent.definition, brought);
   const complete = { ...agent, tools: [...agent.tools, ...brought.tools], definition };

@@ -39,10 +39,7 @@ export async function probeFolder(root: string): Promise<void> {
  * Marks the folder, announces the mark, and warns when another worker has announced another mark: then the folder is
  * not shared, and what this worker keeps cannot be read elsewhere. Again from time to time, so that the mark stays.
  */
-export async function announceFolder(
-  root: string,
-  { redis, keys, log }: KeySpace & { readonly log: Log },
-): Promise<void> {
+export async function announceFolder(root: string, { redis, keys, log }: KeySpace & { readonly log: Log }) {
   const mark = await markOf(root);
   try {
     const announced = await redis.set(keys.artifactRoot, mark, 'EX', markTtlS, 'NX');

@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../connect.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
-import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
+import { runRecord, type Lineage, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
 
 /** A record without what no list shows: the input of the run, and the conversation that it began with. */
@@ -20,11 +20,7 @@ export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId'
 }
 
 /** The record under a key as lists show it. Undefined where there is none of this tenant. Throws as `legibleRecord` does. */
-export async function listedRecord(
-  redis: RedisConnection,
-  key: string,
-  tenant: string,
-): Promise<RunRecord | undefined> {
+export async function listedRecord(redis: RedisConnection, key: string, tenant: string) {
   const values = await redis.hmget(key, ...hashFields);
   const found = Object.fromEntries(
     hashFields.flatMap((field, i) => (typeof values[i] === 'string' ? [[field, values[i]]] : [])),

@@ -109,11 +109,7 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
   };
 }
 
-async function readOpenRun(
-  { redis, keys }: KeySpace,
-  runId: string,
-  now: number,
-): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
+async function readOpenRun({ redis, keys }: KeySpace, runId: string, now: number) {
   const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     ...['status', 'kind', 'queue', 'segment', 'updatedAt', 'requeues', 'tenant', 'pending', 'agent', 'thread'],

@@ -103,7 +103,7 @@ async function begin(adapter: AnyAdapter, { host, signal, ledger, ...given }: Ag
   const run = new RunningTask({ settings, adapter, host: hostOf(host, signal), ledgerId: ledger?.id });
   const { id, intent } = run.settings.task;
   await run.emit({ type: 'task.start', taskId: id, ...(intent && { intent }) });
-  return await conclude(run, ledger?.rows, async () => (await notReady(run)) ?? (await beginTask(run)));
+  return await conclude(run, async () => (await notReady(run)) ?? (await beginTask(run)), ledger?.rows);
 }
 
 async function goOn(saved: TaskState, answer: string, adapter: AnyAdapter, { host, signal, ledger }: TaskPlace) {
@@ -111,16 +111,12 @@ async function goOn(saved: TaskState, answer: string, adapter: AnyAdapter, { hos
     throw new RunError('validation', `the answer must be a text that is not blank, of at most ${maxAnswerBytes} bytes`);
   const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf(host, signal), goOn: saved });
   await run.emit({ type: 'task.start', taskId: run.taskId, resumed: true });
-  return await conclude(run, ledger?.rows, () => answerTask(run, saved.question, answer));
+  return await conclude(run, () => answerTask(run, saved.question, answer), ledger?.rows);
 }
 
 const maxAnswerBytes = 64 * 1024;
 
-async function conclude(
-  run: RunningTask,
-  rows: LedgerRows | undefined,
-  work: () => Promise<Stretch>,
-): Promise<TaskOutcome> {
+async function conclude(run: RunningTask, work: () => Promise<Stretch>, rows?: LedgerRows): Promise<TaskOutcome> {
   const stretch = await work().catch((error: unknown): Ending => {
     // Anything else is the host's, which alone knows what becomes of the task.
     if (run.host.signal.aborted && error instanceof RunError && error.code === 'cancelled') return abortedBy(run);

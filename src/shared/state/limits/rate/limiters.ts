@@ -57,12 +57,7 @@ export function redisLimiters({ redis, keys }: KeySpace) {
   };
   return withNamedErrors('limiters', {
     /** `freed`: calls that this process made without asking since the last time. */
-    async ask(
-      { waiter, grantId }: Waiting,
-      request: GrantRequest,
-      maxInlineWaitMs: number,
-      freed: number,
-    ): Promise<LimiterAnswer> {
+    async ask({ waiter, grantId }: Waiting, request: GrantRequest, maxInlineWaitMs: number, freed: number) {
       const { limiter, limits, tenant, weight, promptTokens, maxOutputTokens } = request;
       const about = [waiter, grantId, tenant, weight, promptTokens, maxOutputTokens];
       const waitMs = Math.max(0, Math.round(maxInlineWaitMs));
@@ -88,13 +83,8 @@ export function redisLimiters({ redis, keys }: KeySpace) {
       const limiters = await redis.smembers(keys.limiters);
       await Promise.all(limiters.map((limiter) => run('leave', limiter, [runId])));
     },
-    async settle(
-      limiter: string,
-      limits: ProviderLimits,
-      { grantId = '', ageMs, freed }: EndedGrant,
-      outcome: GrantOutcome,
-    ) {
-      const args = [...configured(limits), grantId, ageMs, ...outcomeArgs(outcome, freed)];
+    async settle(limiter: string, limits: ProviderLimits, ended: EndedGrant, outcome: GrantOutcome) {
+      const args = [...configured(limits), ended.grantId ?? '', ended.ageMs, ...outcomeArgs(outcome, ended.freed)];
       const reply = await run('settle', limiter, args);
       const [cooldownMs = 0, requestsPerMinute = 0, tokensPerMinute = 0, requestsPerWindow = 0] =
         reply as readonly number[];

@@ -5,7 +5,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
 import { redisLimiters, type Learnt, type LimiterAnswer, type Limiters, type Waiting } from './limiters.ts';
-import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from './rate-limiter.ts';
+import type { Acquired, RateLimiter, Grant, GrantOutcome, GrantRequest } from './rate-limiter.ts';
 import type { KeySpace } from '../../keys.ts';
 
 /** Is called with what the rate limiter does; for metrics. Must not throw. */
@@ -76,8 +76,6 @@ class LocalLimiter {
     return freed;
   }
 }
-
-type Acquired = Awaited<ReturnType<RateLimiter['acquire']>>;
 
 /**
  * The rate limiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,

@@ -32,6 +32,10 @@ export interface GrantOutcome {
   readonly unused?: boolean;
 }
 
+export type Acquired =
+  | { readonly kind: 'granted'; readonly grant: Grant }
+  | { readonly kind: 'parked'; readonly expectedMs: number };
+
 /**
  * Keeps the fleet within what a provider allows, by credential and model: requests and tokens per minute and calls in
  * flight, fair between tenants by tokens and weight, in order within a tenant.
@@ -41,13 +45,7 @@ export interface RateLimiter extends AsyncDisposable {
    * Waits for a permit, at most `maxInlineWaitMs`. `parked`: it would take longer; the run has to release its worker, then
    * call `park`. A run that was woken for its turn gets the permit at once. Rejects when the signal is aborted.
    */
-  acquire(
-    request: GrantRequest,
-    maxInlineWaitMs: number,
-    signal: AbortSignal,
-  ): Promise<
-    { readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }
-  >;
+  acquire(request: GrantRequest, maxInlineWaitMs: number, signal: AbortSignal): Promise<Acquired>;
   /** Keeps the position of a run that is suspended now. */
   park(request: GrantRequest): Promise<void>;
   /** Takes a run out of every wait queue, for instance because it was cancelled. */
