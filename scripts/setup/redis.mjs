@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, relative } from 'node:path';
 import { lastLine, run, unpackDebianPackages } from './debian.mjs';
 
 /** On Debian the server is inside redis-tools, as `redis-check-rdb`; the rest are the libraries it needs. */
@@ -16,7 +16,8 @@ export function ensureRedis(root, env, say) {
   const cache = join(root, '.cache/redis');
   if (existsSync(join(cache, 'usr/bin/redis-server'))) return;
   if (onPath('apt-get', env) && onPath('dpkg', env)) {
-    say("no Redis found: unpacking Debian's packages into .cache/redis (nothing is installed)");
+    const shown = relative(process.cwd(), cache);
+    say(`no Redis found: unpacking Debian's packages into ${shown} (nothing is installed)`);
     const problem = unpackDebianRedis(cache, env);
     if (!problem) return;
     say(`that did not work: ${problem}`);

@@ -146,6 +146,12 @@ describe('from an empty folder and a tarball', () => {
     expect([types.stdout, types.code]).toEqual(['', 0]);
   }, 200_000);
 
+  test('the demo runs from the package', () => {
+    const demo = run(folder, 'npx', ['millrace', 'demo']);
+    expect(demo.stdout).toContain('Nothing was lost. Next: `npx millrace init && npx millrace dev`');
+    expect(demo.code, demo.stdout + demo.stderr).toBe(0);
+  }, 120_000);
+
   test('init of a new folder makes a package.json that depends on this version', () => {
     const other = join(scratch, 'other');
     const init = run(folder, 'npx', ['millrace', 'init', other]);

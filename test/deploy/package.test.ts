@@ -59,6 +59,7 @@ test('a package that was packed in a clone without a build is whole', () => {
       'CHANGELOG.md',
       'LICENSE',
       'README.md',
+      'agents',
       'bin',
       'dist',
       'docs',

@@ -37,6 +37,7 @@ test('the package has the program, the docs and the examples, and nothing that o
     'CHANGELOG.md',
     'LICENSE',
     'README.md',
+    'agents',
     'bin',
     'docs',
     'examples',

@@ -1,14 +1,15 @@
-import { existsSync, mkdtempSync, rmSync, readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { parseConfig } from '../../shared/contract/config.ts';
-import { RunError } from '../../shared/base/errors.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { Millrace } from '../client/millrace.ts';
 import { examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { command } from './options/command.ts';
+import { callOf } from './show/call-of.ts';
 import { watchRun } from './show/watch-run.ts';
 import { bold, dim, green, red, count, duration, table, yellow } from './show/paint.ts';
+import { ensureRedis } from './stack/ensure-redis.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
@@ -40,14 +41,13 @@ export const addDemo = command('demo', {
 });
 
 async function demo(cli: Cli): Promise<ExitCode> {
-  const agents = join(cli.root, 'agents');
   const sample = join(cli.root, 'examples/orders.jsonl');
-  for (const path of [agents, sample]) {
-    if (!existsSync(path))
-      throw new RunError('invalid_config', `the demo needs a checkout of Millrace: there is no ${path}`);
-  }
+  if (!cli.env['REDIS_URL']) await ensureRedis(cli);
   const say = (text: string) => void cli.stdout.write(`${text}\n`);
   const scratch = mkdtempSync(join(tmpdir(), 'millrace-demo-'));
+  // Node takes no types off files below node_modules.
+  const agents = join(scratch, 'agents');
+  cpSync(join(cli.root, 'agents'), agents, { recursive: true });
   const logs: string[] = [];
   const code = await demonstrate(cli, { agents, sample, scratch, logs, say }).finally(() =>
     rmSync(scratch, { recursive: true, force: true }),
@@ -90,8 +90,9 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
     say(red(cli.stdout, 'Not every run completed.'));
     return exitCodes.failed;
   }
+  const next = extname(import.meta.url) === '.ts' ? 'npm start' : `${callOf(cli)} init && ${callOf(cli)} dev`;
   say(
-    `${green(cli.stdout, '✓')} Nothing was lost. Next: \`npm start\`, then \`node bin/millrace.mjs run support "Where is order 7?"\``,
+    `${green(cli.stdout, '✓')} Nothing was lost. Next: \`${next}\`, then \`${callOf(cli)} run support "Where is order 7?"\``,
   );
   return exitCodes.ok;
 }
