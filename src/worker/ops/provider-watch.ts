@@ -59,7 +59,7 @@ export class ProviderWatch implements Disposable {
     const ids = new Set(this.#providers.map(({ id }) => id));
     const other = [...this.#news.keys()].filter((id) => !ids.has(id));
     return [
-      ...this.#providers.map(({ look: _, ...about }) => ({ ...about, ...this.#news.get(about.id) })),
+      ...this.#providers.map(({ id, kind, host, hasKey }) => ({ id, kind, host, hasKey, ...this.#news.get(id) })),
       ...other.map((id) => ({
         id: clip(id, maxNameChars),
         kind: 'custom' as const,

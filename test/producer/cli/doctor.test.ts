@@ -163,21 +163,21 @@ test.each([
 );
 
 test.each([
-  ['answers', {}, 'ok', 'api.openai.com, with a key, answers'],
-  ['has no key', { hasKey: false }, 'ok', 'api.openai.com, without a key, answers'],
-  ['has not been asked', { endpoint: undefined }, 'ok', 'api.openai.com, with a key'],
+  ['answers', {}, 'ok', /^api\.openai\.com, with a key, answers$/],
+  ['has no key', { hasKey: false }, 'ok', /^api\.openai\.com, without a key, answers$/],
+  ['has not been asked', { endpoint: undefined }, 'ok', /^api\.openai\.com, with a key$/],
   [
     'does not accept the key',
     { endpoint: { state: 'refuses_key', status: 401, at: ago(0) } },
     'fail',
-    'api.openai.com does not accept the key (401)',
+    /^api\.openai\.com does not accept the key \(401\)$/,
   ],
-  ['is away', { endpoint: { state: 'unreachable', at: ago(0) } }, 'fail', 'api.openai.com cannot be reached'],
+  ['is away', { endpoint: { state: 'unreachable', at: ago(0) } }, 'fail', /^api\.openai\.com cannot be reached$/],
   [
     'was away before it answered a call',
     { endpoint: { state: 'unreachable', at: ago(9_000) }, lastAnswerAt: ago(10) },
     'ok',
-    'api.openai.com, with a key, answers',
+    /^api\.openai\.com, with a key, answers$/,
   ],
   [
     'refused the last call',
@@ -197,13 +197,12 @@ test.each([
     'ok',
     /; last error \d+ ms ago: bad_request 400 for m$/,
   ],
-] satisfies [string, Partial<ProviderReport>, Check['level'], string | RegExp][])(
+] satisfies [string, Partial<ProviderReport>, Check['level'], RegExp][])(
   'a provider of the workers that %s shows',
   (_, news, level, text) => {
     const found = check('provider openai', { workers: [workerWith(news), workerWith(news, 'v')] });
     expect(found.level).toBe(level);
-    if (typeof text === 'string') expect(found.text).toBe(text);
-    else expect(found.text).toMatch(text);
+    expect(found.text).toMatch(text);
   },
 );
 

@@ -80,7 +80,7 @@ test('a run that asks a question shows how to answer it', async () => {
   await writer.emit([{ type: 'run.suspended', reason: 'user_input', pending: [asked] }]);
   await cli.says(`approve ${runId} 'q 1' --answer 'TEXT'`);
   await writer.end();
-  await cli.exited;
+  expect(await cli.exited).toBe(0);
 });
 
 test('a denied call is not shown as one that was made', async () => {

@@ -29,7 +29,7 @@ test('texts for the model do not travel', () => {
 test('an argument that the agent sets itself cannot be given', () => {
   const tool = withOptions(toolWith(z.object({ to: z.string(), key: z.string() })), {
     args: { key: { secret: 'PAY_KEY' } },
-  } as Parameters<typeof withOptions>[1]);
+  });
   expect(problemsIn(askedSchema(tool), { to: 'kim' })).toEqual([]);
   expect(problemsIn(askedSchema(tool), { to: 'kim', key: 'mine' })).toEqual(['key: must not be given']);
 });
