@@ -31,7 +31,7 @@ interface Program {
   /** After this, in milliseconds, the process ends whatever still hangs. */
   readonly forceExitMs: number;
   readonly facts?: Readonly<Record<string, unknown>>;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Ends the process in order: on a signal, once the parent is gone, and when the answer is called. Asked twice, at once. */

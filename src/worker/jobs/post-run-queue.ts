@@ -1,4 +1,4 @@
-import { UnrecoverableError, WaitingError, type Job, type JobsOptions, type Queue, type Worker } from 'bullmq';
+import { UnrecoverableError, WaitingError, type Job, type JobsOptions, type Queue } from 'bullmq';
 import {
   postrunJob,
   type PostrunJob,

@@ -139,8 +139,6 @@ export type PersonVerdict =
 /** Asks a person in this process; `undefined`: no decision now. */
 export type OnPending = (item: PendingView, runId: string) => Promise<PersonVerdict | undefined>;
 
-type CallVerdict = { readonly toolCallId: string } & PersonVerdict;
-
 const longestAskMs = 300_000;
 
 /** Asks about everything that people decide. Undefined where nothing was decided; a person who cannot be asked has denied. */

@@ -22,7 +22,10 @@ export interface ToolRegistry {
 }
 
 /** The tools have a name of their own each. The model sees those that `advertises` takes, as far as they are not deferred, and about those that it has found. */
-export function createToolRegistry(tools: readonly Tool[], advertises = (_: Tool) => true): ToolRegistry {
+export function createToolRegistry(
+  tools: readonly Tool[],
+  advertises: (tool: Tool) => boolean = () => true,
+): ToolRegistry {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const eager = tools.filter((tool) => !tool.deferLoading && advertises(tool)).map(advertise);
   const deferred = tools.filter((tool) => tool.deferLoading);

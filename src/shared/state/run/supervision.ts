@@ -109,10 +109,12 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
   };
 }
 
+const readFields = 'status kind queue segment updatedAt requeues tenant pending agent thread'.split(' ');
+
 async function readOpenRun({ redis, keys }: KeySpace, runId: string, now: number) {
   const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
-    ...['status', 'kind', 'queue', 'segment', 'updatedAt', 'requeues', 'tenant', 'pending', 'agent', 'thread'],
+    ...readFields,
   );
   if (!status || !kind || !queue || !segment)
     return { runId, ageMs: now - Number((await redis.zscore(keys.open, runId)) ?? 0) };
