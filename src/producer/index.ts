@@ -38,7 +38,7 @@ export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/co
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
-export type { MediaFile, ProgressEntry } from './client/artifacts.ts';
+export type { MediaFile, ProgressEntry, ProgressInput } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
 export type { ProgressQuery } from '../shared/contract/artifacts.ts';

@@ -1,13 +1,19 @@
 import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
+import { systemClock } from '../../shared/base/clock.ts';
+import { newNonce } from '../../shared/base/ids.ts';
+import { sensitivity } from '../../shared/contract/message.ts';
 import {
+  progressRole,
+  progressSeq,
+  progressTags,
   progressNote,
   progressQuery,
   selectNotes,
   type ProgressNote,
   type ProgressQuery,
 } from '../../shared/contract/artifacts.ts';
-import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
+import { readNotes, readTexts, redisProgress } from '../../shared/state/results/progress-notes.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 import { checkRunId } from './accept/validate.ts';
@@ -33,6 +39,33 @@ export async function readProgress(
     const notes = selectNotes(all, asked);
     const texts = await readTexts(tenant, notes, { redis, keys: core.keys, root: core.artifactFolder });
     return notes.map((note, index) => defined({ ...note, text: texts[index] }));
+  });
+}
+
+/** A note as a program writes it. */
+export const progressDraft = z.strictObject({
+  text: z.string().describe('At most 64 KiB.'),
+  role: progressRole.default('program').describe('Who writes. Every role has numbers of its own.'),
+  seq: progressSeq.optional().describe('Default: the next number of the role. One that is taken is an error.'),
+  sensitivity: sensitivity.default('public').describe('How far the note may travel.'),
+  tags: progressTags.default([]),
+});
+export type ProgressInput = z.input<typeof progressDraft>;
+
+export async function writeProgress(
+  id: string,
+  input: ProgressInput,
+  { idempotencyKey: key = newNonce() }: { readonly idempotencyKey?: string },
+  client: TenantClient,
+): Promise<ProgressNote> {
+  const runId = checkRunId(id);
+  const draft = parseAs(progressDraft, input, 'the progress note is not valid');
+  return await reach(client, async (at) => {
+    const { core, redis, tenant } = at;
+    const { keys, artifactFolder: root, settings } = core;
+    await loadRecord(runId, at);
+    const notes = redisProgress({ redis, keys, root, clock: systemClock, ttlS: settings.progressTtlS });
+    return await notes.write({ ...draft, runId, tenant, key });
   });
 }
 

@@ -52,6 +52,7 @@ const defaults = {
   eventLogMax: 10_000,
   eventLogTtlS: 120,
   resultTtlS: 86_400,
+  progressTtlS: 30 * 86_400,
   idleMs: 5_000,
   durability: 'any',
 } satisfies Partial<MillraceOptions>;

@@ -1,5 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
-import type { ProgressQuery } from '../../shared/contract/artifacts.ts';
+import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
@@ -24,7 +24,14 @@ import { followAll } from './follow/firehose.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { findRunId } from './find-run.ts';
 import { listRuns, type ListQuery } from './list-runs.ts';
-import { readMedia, type MediaFile, readProgress, type ProgressEntry } from './artifacts.ts';
+import {
+  readMedia,
+  type MediaFile,
+  readProgress,
+  type ProgressEntry,
+  type ProgressInput,
+  writeProgress,
+} from './artifacts.ts';
 import type {
   DialectEventsOptions,
   EvaluateRun,
@@ -294,6 +301,22 @@ export class Millrace implements AsyncDisposable {
    */
   async progress(runId: string, query: ProgressQuery = {}): Promise<readonly ProgressEntry[]> {
     return await readProgress(runId, query, this.#client);
+  }
+
+  /**
+   * Leaves a note in a run for its agents (`progress_read`), other programs and people. It is numbered, never changed, and has no
+   * event. The same `idempotencyKey` again writes nothing and answers the note that there is. Throws `run_not_found`,
+   * `invalid_id`, `validation`, and `progress_write_failed`: a number that is taken, or a store that failed.
+   *
+   * @example
+   * await mill.writeProgress(runId, { text: 'The export is at s3://exports/7.', role: 'exporter' });
+   */
+  async writeProgress(
+    runId: string,
+    note: ProgressInput,
+    options: { readonly idempotencyKey?: string } = {},
+  ): Promise<ProgressNote> {
+    return await writeProgress(runId, note, options, this.#client);
   }
 
   /** The agents that workers or producers announced, by id. */

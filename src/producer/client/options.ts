@@ -63,6 +63,8 @@ export interface MillraceOptions {
   readonly modelRouterUrl?: string;
   /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
   readonly artifactFolder?: string;
+  /** How long the progress notes of a run are kept after the last one that this client writes, in seconds. Default 30 days. */
+  readonly progressTtlS?: number;
   /** The id of the request that this client serves: the runs that it accepts carry it into the log lines of their workers. */
   readonly requestId?: string;
   /** Called for each run that this client accepted or ended. Must not throw. */
@@ -127,6 +129,7 @@ export function clientOptions(config: Config): MillraceOptions & { readonly redi
     queues: config.MILLRACE_QUEUES,
     modelRouterUrl: config.MODEL_ROUTER_URL,
     artifactFolder: config.ARTIFACT_STORE.kind === 'folder' ? config.ARTIFACT_STORE.root : undefined,
+    progressTtlS: config.PROGRESS_RETENTION_DAYS * 86_400,
     tenantsFile: config.MILLRACE_TENANTS,
   });
 }

@@ -59,7 +59,11 @@ export const errorTable = {
   multiple_handoffs_in_step: final(422, 'run', 'The model asked for two handoffs in one step.'),
   handoff_target_not_found: final(422, 'run', 'A handoff names an agent that does not exist.'),
   run_aborted: final(409, 'run', 'The run was aborted while approvals were pending and the abort asked for failure.'),
-  progress_write_failed: retry(500, 'run', 'A progress artifact could not be written.'),
+  progress_write_failed: retry(
+    500,
+    'both',
+    'A progress note could not be written; with 409: its number is taken, or the run has no room for more.',
+  ),
   run_state_malformed: final(422, 'both', 'A saved run state cannot be read.'),
   run_state_version_unsupported: final(422, 'both', 'A saved run state has a version this build does not read.'),
   mcp_unavailable: retry(503, 'run', 'A required MCP server cannot be reached.'),

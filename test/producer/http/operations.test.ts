@@ -174,6 +174,7 @@ test('the API description has every route and every schema that it refers to', a
     'post /v1/runs/bulk',
     'post /v1/runs/{id}/cancel',
     'post /v1/runs/{id}/decisions',
+    'post /v1/runs/{id}/progress',
     'put /v1/budgets/batch/{id}',
   ]);
   expect(server.app.hasRoute({ method: 'GET', url: '/' })).toBe(true);

@@ -52,6 +52,35 @@ test('a run without notes has none, and a run that is not there is not found', a
   expect((await send('GET', `/v1/runs/${gone}/progress`)).body.error.code).toBe('run_not_found');
 });
 
+test('a program leaves a note in a run, which agents and other programs read', async () => {
+  const world = await serverWorld();
+  const { runId } = await world.start();
+  const write = async (body: unknown, key?: string) =>
+    await world.send('POST', `/v1/runs/${runId}/progress`, body, key === undefined ? {} : { 'idempotency-key': key });
+  const first = await write({ text: 'exported', tags: ['export'] }, 'once');
+  expect(first).toMatchObject({ status: 201, body: { role: 'program', seq: 1, bytes: 8, sensitivity: 'public' } });
+  expect((await write({ text: 'exported' }, 'once')).body).toEqual(first.body);
+  const taken = await write({ text: 'again', seq: 1 });
+  expect([taken.status, taken.body.error.code]).toEqual([409, 'progress_write_failed']);
+  expect((await write({ text: 'x', role: '../x' })).body.error.code).toBe('validation');
+  expect((await write({ text: 'x'.repeat(65_537) })).body.error.code).toBe('validation');
+  expect((await world.send('POST', `/v1/runs/${gone}/progress`, { text: 'x' })).body.error.code).toBe('run_not_found');
+  await world.mill.writeProgress(runId, { text: 'checked', role: 'agent', sensitivity: 'internal' });
+  const notes = await notesOf(world).read('default', runId, {});
+  expect(notes.map(({ note, text }) => [note.role, note.seq, text])).toEqual([
+    ['agent', 1, 'checked'],
+    ['program', 1, 'exported'],
+  ]);
+});
+
+test('a note of a program is in the folder of the agents that read it', async () => {
+  const root = folder();
+  const world = await serverWorld({ client: { artifactFolder: root } });
+  const { runId } = await world.start();
+  await world.mill.writeProgress(runId, { text: 'in a file' });
+  expect(await notesOf(world, root).read('default', runId, {})).toMatchObject([{ text: 'in a file' }]);
+});
+
 test('notes of another tenant are those of a run that is not there', async () => {
   const world = await serverWorld({ apiKeys: `${digest('a')}:acme:read,${digest('b')}:other:read` });
   await notesOf(world).write(draft('ours'));

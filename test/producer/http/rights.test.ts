@@ -13,6 +13,7 @@ const routes: Readonly<Record<string, Scope | 'open'>> = {
   'GET /v1/runs/{id}/result': 'read',
   'GET /v1/runs/{id}/events': 'read',
   'GET /v1/runs/{id}/progress': 'read',
+  'POST /v1/runs/{id}/progress': 'write',
   'POST /v1/runs/{id}/cancel': 'write',
   'POST /v1/runs/{id}/decisions': 'approve',
   'GET /v1/approvals': 'read',

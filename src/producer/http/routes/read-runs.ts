@@ -4,8 +4,8 @@ import type { App, Services } from '../app.ts';
 import { errors, route, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
-import { maxNotesRead } from '../../../shared/contract/artifacts.ts';
-import { progressEntry } from '../../client/artifacts.ts';
+import { maxNotesRead, progressNote } from '../../../shared/contract/artifacts.ts';
+import { progressDraft, progressEntry } from '../../client/artifacts.ts';
 import { runTime } from '../../client/list-runs.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
@@ -68,6 +68,16 @@ const runProgressRoute = route('read', {
   response: { 200: z.object({ notes: z.array(progressEntry) }), ...errors },
 });
 
+const writeProgressRoute = route('write', {
+  summary: 'Write a progress note',
+  description:
+    'Leaves a note for the agents of the run, other programs and people. Notes are numbered and never changed. The same `Idempotency-Key` again answers the note that there is. A number that is taken is 409 `progress_write_failed`.',
+  params: runIdParam,
+  headers: z.object({ 'idempotency-key': z.string().max(256).optional() }),
+  body: progressDraft,
+  response: { 201: progressNote, ...errors },
+});
+
 const mediaRoute = route('read', {
   summary: 'Read a generated file',
   description:
@@ -103,6 +113,12 @@ export function readRunRoutes(app: App, { openAnswers }: Services): void {
     async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
       notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
     }),
+  );
+  app.post(
+    '/v1/runs/:id/progress',
+    writeProgressRoute,
+    async ({ mill, params, body, headers: { 'idempotency-key': idempotencyKey } }, reply) =>
+      await reply.code(201).send(await mill.writeProgress(params.id, body, defined({ idempotencyKey }))),
   );
   // No browser shows what a provider made as a page of ours.
   app.get('/v1/media/:sha256', mediaRoute, async ({ mill, params }, reply) => {

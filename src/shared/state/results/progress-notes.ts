@@ -125,7 +125,8 @@ async function claim(draft: ProgressDraft, { redis, keys, ttlS, root }: RedisPro
     const [, seq, json] = reply;
     return { seq, written: json === '' ? undefined : progressNote.parse(JSON.parse(json)) };
   }
-  throw writeFailed(reply[0] === 'full' ? `the run has ${maxNotes} notes already` : 'its number is taken');
+  const why = reply[0] === 'full' ? `the run has ${maxNotes} notes already` : 'its number is taken';
+  throw writeFailed(why, undefined, { retryable: false, http: 409 });
 }
 
 /** The highest number of a role that has a file, or 0. */
@@ -184,8 +185,8 @@ export function noteOf(draft: ProgressDraft, seq: number, clock: Clock) {
 }
 
 /** The error of a note that was not written. */
-export function writeFailed(why: string, cause?: unknown): RunError {
-  return new RunError('progress_write_failed', `the progress note was not written: ${why}`, { cause });
+export function writeFailed(why: string, cause?: unknown, as: { retryable?: boolean; http?: number } = {}): RunError {
+  return new RunError('progress_write_failed', `the progress note was not written: ${why}`, { cause, ...as });
 }
 
 const textsAtOnce = 10;
