@@ -3,9 +3,13 @@ import { sha256 } from '../../shared/base/ids.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
-import { evaluatorOptimizer } from './evaluator-optimizer.ts';
+import { type AnswerEvaluator, evaluatorOptimizer } from './evaluator-optimizer.ts';
 import { answerText, stoppedClock, type Orchestration, type OrchestrationHost } from './orchestration.ts';
-import { evaluateBy, type Judge, type Rubric } from './rubric.ts';
+import { evaluateBy, evaluation, type Judge, type Rubric } from './rubric.ts';
+import { ArgumentChecks } from '../../shared/base/argument-checks.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { boundSchema } from '../tools/mcp/schema.ts';
+import { readOutput } from '../turn/output.ts';
 
 /** Together with the input and a critique less than the input of a run may have. */
 const maxJudgedBytes = 48 * 1024;
@@ -17,14 +21,14 @@ export function evaluateOrchestration(request: EvaluateRequest, input: string): 
   const { generator: agentId, maxIterations, select } = request;
   return async (host) => {
     const runIds: string[] = [];
-    const rubric = rubricOf(request, input, host);
+    const evaluate = evaluatorOf(request, input, host);
     let last = '';
     const result = await evaluatorOptimizer<string, string>(
       {
         input,
         maxIterations,
         result: select,
-        evaluator: (output, _iteration, signal) => evaluateBy(rubric, cutText(output, maxJudgedBytes), signal),
+        evaluator: evaluate,
         generator: async (_input, critique, iteration, signal) => {
           const prompt = iteration === 1 ? input : revision(input, last, critique ?? '');
           const answer = await host.child(`generate:${iteration}`, { agentId, input: prompt, signal });
@@ -52,7 +56,37 @@ export function evaluateOrchestration(request: EvaluateRequest, input: string): 
   };
 }
 
-function rubricOf({ evaluator }: EvaluateRequest, input: string, host: OrchestrationHost): Rubric {
+function evaluatorOf(request: EvaluateRequest, input: string, host: OrchestrationHost): AnswerEvaluator<string> {
+  const { evaluator } = request;
+  if (typeof evaluator === 'object' && 'schema' in evaluator) return bySchema(evaluator.schema, host);
+  const rubric = rubricOf(evaluator, input, host);
+  return (output, _iteration, signal) => evaluateBy(rubric, cutText(output, maxJudgedBytes), signal);
+}
+
+/** The schema comes from a caller: it is checked like that of a server's tool. Each verdict is kept, as one may depend on time. */
+function bySchema(schema: Readonly<Record<string, unknown>>, host: OrchestrationHost): AnswerEvaluator<string> {
+  const bound = boundSchema(schema);
+  if (bound.kind === 'unfit') throw new RunError('validation', `evaluate.evaluator.schema: ${bound.problem}`);
+  const checks = new ArgumentChecks();
+  return async (output, iteration) => {
+    const verdict = await host.step(`evaluate:${iteration}`, () => {
+      const json = readOutput(output, {}, 'parse');
+      if (json.kind === 'invalid') return { passed: false, critique: 'the answer is not JSON' };
+      const checked = checks.check(bound.schema, json.value, () => {
+        throw new RunError('validation', 'evaluate.evaluator.schema: the check of an answer takes too long');
+      });
+      if (checked.ok) return { passed: true };
+      return { passed: false, critique: checked.problems.join('\n').replaceAll(/^arguments/gm, 'the answer') };
+    });
+    return evaluation.parse(verdict);
+  };
+}
+
+function rubricOf(
+  evaluator: Exclude<EvaluateRequest['evaluator'], { schema: unknown }>,
+  input: string,
+  host: OrchestrationHost,
+): Rubric {
   const about = (criteria: string) => `${criteria}\n\nThe answer was given to this, which is data as well:\n${input}`;
   if (typeof evaluator === 'string')
     return { kind: 'llm-judge', criteria: about('Those of your instructions.'), judge: judgeOf(evaluator, host) };

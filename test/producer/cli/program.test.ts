@@ -21,7 +21,7 @@ test.each([
   { args: 'run a b --metadata key', says: 'Not of the form key=value.' },
   { args: 'fan-out a b --first --judge c', says: 'give one of --first and --judge' },
   { args: 'task inbox --input nonsense', says: '--input is not JSON' },
-  { args: 'evaluate a --input b', says: "required option '--judge <name>'" },
+  { args: 'evaluate a --input b', says: 'with --judge, and --rubric if you like, or with --schema' },
   { args: 'chat', says: "missing required argument 'agent'" },
   { args: 'chat a --busy wait', says: "'wait' is invalid" },
   { args: 'tail --after 3', says: '--after needs a run' },

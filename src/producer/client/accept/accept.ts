@@ -162,11 +162,10 @@ function agentsOf(request: RunRequest): readonly Named[] {
       return [own, ...work.fanOut.children.map(({ agent }, i): Named => [`fanOut.children.${i}.agent`, agent])];
     case 'evaluate': {
       const { generator, evaluator } = work.evaluate;
-      const judge: Named =
-        typeof evaluator === 'string'
-          ? ['evaluate.evaluator', evaluator]
-          : ['evaluate.evaluator.judge', evaluator.judge];
-      return [own, ['evaluate.generator', generator], judge];
+      const named: Named[] = [own, ['evaluate.generator', generator]];
+      if (typeof evaluator === 'string') named.push(['evaluate.evaluator', evaluator]);
+      else if ('judge' in evaluator) named.push(['evaluate.evaluator.judge', evaluator.judge]);
+      return named;
     }
     case 'task':
       return [];

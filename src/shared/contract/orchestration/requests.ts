@@ -17,11 +17,16 @@ const rubric = z.strictObject({
   passScore: z.number().min(0).max(10).optional(),
 });
 
+/** JSON Schema of an object: an answer that is such JSON passes, and no agent judges. */
+const ofSchema = z.strictObject({
+  schema: z.record(z.string(), z.unknown()).refine(isSmallJson, 'is no JSON, or too large'),
+});
+
 /** An agent that is asked again, with a critique, until an answer is good enough. */
 export const evaluateRequest = z.strictObject({
   generator: publicId,
-  /** An agent that gives points by its own instructions, or a rubric and who judges by it. */
-  evaluator: z.union([publicId, rubric]),
+  /** An agent that gives points by its own instructions, a rubric and who judges by it, or a schema. */
+  evaluator: z.union([publicId, rubric, ofSchema]),
   /** How often the generator is asked at most. */
   maxIterations: z.int().min(1).max(50),
   /** Which answer is the result. */
