@@ -74,7 +74,9 @@ test('the ledger example keeps one row for the run and one for the task, with wh
 test('the model example takes the first wish, believes the catalogue, and refuses what it does not list', async () => {
   expect(await run('model-resolution')).toMatch(/^gpt-5\.2-mini, from fallback\ncompleted: /);
   expect(await run('model-resolution', { WORKSPACE_MODEL: 'gpt-5.2' })).toContain('gpt-5.2, from workspace');
-  await using router = await startRawProvider(body('application/json', '{"data":[{"id":"house-model"}]}'));
+  await using router = await startRawProvider(body('application/json', '{"data":[{"id":"house-model"}]}'), {
+    catalogue: true,
+  });
   const listed = await run('model-resolution', { ROUTER_URL: router.url }, ['house-model']);
   expect(listed).toMatch(/^house-model, from request\ncompleted: /);
   expect(router.requests.map(({ path }) => path)).toEqual(['/v1/models']);

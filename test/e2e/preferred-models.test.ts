@@ -27,9 +27,9 @@ export const think = defineTool({
 `;
 
 test.each([
-  ['a worker at its start', []],
-  ['a check of the folder', ['agents']],
-])('%s names every preferred model that no provider serves', async (_what, args) => {
+  ['a worker at its start', [], ['agent tiers', 'agent wish', 'agent wish']],
+  ['a check of the folder', ['agents'], ['tiers.yaml:2', 'wish.yaml:3', 'wish.yaml']],
+])('%s names every preferred model that no provider serves', async (_what, args, [tiers, wish, tool]) => {
   const folder = folderOf({
     'good.yaml': 'model: m\nmodelTierMap: { fast: m2 }\npreferredModel: fast\n',
     'tiers.yaml': 'model: m\nmodelTierMap: { smart: { provider: acme, model: big } }\n',
@@ -38,10 +38,10 @@ test.each([
   });
   const child = fleetWith({ MILLRACE_AGENTS: folder }).spawn('worker', 'src/worker/main.ts', {}, args);
   expect(await child.exited).toMatchObject({ code: 2 });
-  expect(child.output).toContain('agent tiers: modelTierMap.smart: no provider serves model big of provider acme');
-  expect(child.output).toContain('agent wish: preferredModel: no provider serves model x of provider nowhere');
-  expect(child.output).toContain('agent wish: tool think: preferredModel: no provider serves model y of provider gone');
-  expect(child.output).not.toContain('agent good');
+  expect(child.output).toContain(`${tiers}: modelTierMap.smart: no provider serves model big of provider acme`);
+  expect(child.output).toContain(`${wish}: preferredModel: no provider serves model x of provider nowhere`);
+  expect(child.output).toContain(`${tool}: tool think: preferredModel: no provider serves model y of provider gone`);
+  expect(child.output).not.toMatch(/good.*no provider/);
 });
 
 test('a folder can be checked where no provider is set up, and says what was left out', async () => {

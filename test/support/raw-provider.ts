@@ -23,9 +23,10 @@ export interface RawProvider extends AsyncDisposable {
   answer(reply: Reply | readonly Reply[]): void;
 }
 
-/** An OpenAI-compatible server on a free port that misbehaves as its test says. */
+/** An OpenAI-compatible server on a free port that misbehaves as its test says. A `catalogue` answers for its models as well. */
 export async function startRawProvider(
   reply: Reply | readonly Reply[] = chat(() => ({ text: 'Hello.' })),
+  { catalogue = false }: { readonly catalogue?: boolean } = {},
 ): Promise<RawProvider> {
   let queue: Reply[] = [reply].flat();
   const requests: RawRequest[] = [];
@@ -34,7 +35,7 @@ export async function startRawProvider(
   });
   const serve = async (incoming: IncomingMessage, response: ServerResponse) => {
     // Workers ask for the list of models to report whether their provider is there: no model call, so no test counts it.
-    if (incoming.method === 'GET' && incoming.url?.endsWith('/models'))
+    if (!catalogue && incoming.method === 'GET' && incoming.url?.endsWith('/models'))
       return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
     const request = await read(incoming);
     requests.push(request);

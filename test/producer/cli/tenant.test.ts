@@ -3,7 +3,7 @@ import { clientWorld, request } from './options/client.ts';
 import { millrace, settings } from './support/cli-process.ts';
 
 /** What is about the fleet, and the groups whose commands take the option. */
-const without = ['agents', 'budget', 'demo', 'dev', 'doctor', 'producer', 'threads', 'worker'];
+const without = ['agents', 'budget', 'demo', 'dev', 'doctor', 'init', 'producer', 'threads', 'worker'];
 
 test('every command about data of a tenant takes --tenant', async () => {
   const { prefix } = await clientWorld();

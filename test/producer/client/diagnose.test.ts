@@ -88,8 +88,17 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
       concurrency: 50,
       active: 3,
       version: '1.0.0',
+      providers: [],
     },
-    { name: 'w3', heartbeatAgeMs: expect.any(Number), queues: [], concurrency: 0, active: 0, version: '' },
+    {
+      name: 'w3',
+      heartbeatAgeMs: expect.any(Number),
+      queues: [],
+      concurrency: 0,
+      active: 0,
+      version: '',
+      providers: [],
+    },
   ]);
   expect(diagnosis.queues).toMatchObject({
     runs: { waiting: 2, active: 0, delayed: 0, failed: 0, workers: 1 },

@@ -335,7 +335,7 @@ test('every problem of a body is named at once', async () => {
   const { status, body } = await send('POST', '/v1/chat/turns', wrong);
   expect([status, body.error.code]).toEqual([400, 'validation']);
   const paths = body.error.details.map(({ path }: { readonly path: string }) => path);
-  expect(new Set(paths)).toEqual(new Set(['agent', 'message', 'sessionId', 'turnIndex', 'projectId', '']));
+  expect(new Set(paths)).toEqual(new Set(['agent', 'message', 'sessionId', 'turnIndex', 'projectId', 'input']));
 });
 
 test.each<[string, unknown, Record<string, string>, number, string]>([

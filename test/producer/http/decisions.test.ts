@@ -59,7 +59,7 @@ test.each([
   ['an empty body', '', 'validation', ''],
   ['no decision', {}, 'validation', ''],
   ['an unknown decision', { budget: 'perhaps' }, 'validation', 'budget'],
-  ['an unknown field', { budget: 'approve', approval: [] }, 'validation', ''],
+  ['an unknown field', { budget: 'approve', approval: [] }, 'validation', 'approval'],
   ['no approval', { approvals: [] }, 'validation', 'approvals'],
   [
     'other arguments for a denial',

@@ -98,7 +98,7 @@ test('every problem of a price file is reported at once', () => {
         expect.stringContaining('date'),
         expect.stringContaining('prices.0.inputUsdPerMillion'),
         expect.stringContaining('prices.0.outputUsdPerMillion'),
-        expect.stringContaining('"output"'),
+        expect.stringContaining('prices.0.output: is not a known field'),
       ]),
     }),
   );

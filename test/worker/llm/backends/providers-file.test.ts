@@ -140,7 +140,7 @@ describe('problems', () => {
       '1.kind: ',
       '1.baseUrl: must be an http or https URL',
       '1.limits.requestsPerMinute: ',
-      '1: ',
+      '1.typo: is not a known field',
       '1.id: a is there twice',
       '2.sessions: has a meaning for kind openai-responses only',
       '2.models.1.model: m is there twice',
