@@ -121,7 +121,7 @@ async function measure(redisUrl: string, name: string, more: { readonly compacti
     agents: new Map([['reader', agent]]),
     flushTimer: new FlushTimer(25),
     cancels: new CancelWatch(ports),
-    limitCaps: { maxSteps: 10_000 },
+    limitCaps: { maxSteps: 10_000, maxJournalBytes: Number.POSITIVE_INFINITY },
     maxInlineWaitMs: 1_000,
     tenants: tenantsOf({}),
     tools: { log: silentLog },

@@ -224,7 +224,7 @@ function depsOf(
     wake,
     cancels: opening.use(new CancelWatch(ports)),
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
-    limitCaps: { maxSteps: config.MAX_STEPS_CAP },
+    limitCaps: { maxSteps: config.MAX_STEPS_CAP, maxJournalBytes: config.JOURNAL_MAX_BYTES },
     maxInlineWaitMs: config.PROVIDER_WAIT_MS,
     metrics: { money: metrics.models.money, modelName: closedNames(models), compacted: metrics.runs.compacted },
     suspects: {

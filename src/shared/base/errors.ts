@@ -44,7 +44,11 @@ export const errorTable = {
     'run',
     'No process for scripts could be started on the worker, and the policy for failed tools ends the run.',
   ),
-  turn_limit: final(422, 'run', 'The run reached its limit of steps, model calls or tool calls.'),
+  turn_limit: final(
+    422,
+    'run',
+    'The run reached its limit of steps, model calls or tool calls, or its journal its largest size.',
+  ),
   run_timeout: final(422, 'run', 'The run was on workers for longer than `limits.wallTimeMs`.'),
   deadline_exceeded: final(422, 'both', 'The run did not end before its deadline, or a redrive gives it no new one.'),
   budget_exceeded: final(402, 'run', 'The next call would spend more than the run was given.'),

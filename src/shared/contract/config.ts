@@ -226,6 +226,11 @@ export const configSchema = z.object({
       'Processes for scripts of agents in code mode, per worker. One runs one script at a time and needs up to 250 MB; they are started when a script needs them.',
     ),
   MAX_STEPS_CAP: positive.default(1_000).describe('Highest maxSteps that a request or agent may set on this worker.'),
+  JOURNAL_MAX_BYTES: positive
+    .default(67_108_864)
+    .describe(
+      'Most that the journal of one run may take, in bytes: a run that passes it fails with `turn_limit`, with what it has written so far.',
+    ),
   MILLRACE_DURABILITY: z
     .enum(['process', 'host', 'replica', 'any'])
     .default('any')

@@ -135,7 +135,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     ports,
     agents,
     compactionRequests: agents.get(agent.definition.id)?.definition.compaction && new CompactionRequests(),
-    limitCaps: { maxSteps: config.MAX_STEPS_CAP },
+    limitCaps: { maxSteps: config.MAX_STEPS_CAP, maxJournalBytes: config.JOURNAL_MAX_BYTES },
     tools: { ...(seams?.services(services) ?? services), agents: () => agents },
     loadTask: options.loadTask,
   });

@@ -126,7 +126,7 @@ async function execute(context: NodeContext, host: NodeHost): Promise<NodeOutcom
     ...models,
     ports,
     agents: new Map(loaded && [[node.agent_ref, loaded]]),
-    limitCaps: { maxSteps: Number.POSITIVE_INFINITY },
+    limitCaps: { maxSteps: Number.POSITIVE_INFINITY, maxJournalBytes: Number.POSITIVE_INFINITY },
     tools: { log: ports.log, secrets: host.toolSecrets },
   });
   // A node takes as long as its host lets it, unless its agent or its host sets a time.

@@ -14,6 +14,8 @@ import type { TaskLimits } from '../../shared/contract/orchestration/task.ts';
 /** Upper bounds that this worker sets for all runs. */
 export interface LimitCaps {
   readonly maxSteps: number;
+  /** Of the journal of one run. */
+  readonly maxJournalBytes: number;
 }
 
 type Given = Pick<AgentDefinition, 'limits' | 'budget' | 'retry' | 'callersMayRaise'>;
@@ -39,7 +41,7 @@ export function limitsOf(definition: Pick<Given, 'limits'>): Limits {
  * The limits of one run. A request may lower what its agent has, of its own or by default; it raises only what the agent
  * lets callers raise, or everything with `raise`. An agent that sets no `maxSteps` leaves that to the worker's cap.
  */
-export function effectiveLimits(definition: Given, request: Asked, caps: LimitCaps): Limits {
+export function effectiveLimits(definition: Given, request: Asked, caps: Pick<LimitCaps, 'maxSteps'>): Limits {
   const given = limitsOf(definition);
   const asked = { ...request.limits, maxSteps: request.overrides?.maxTurns ?? request.limits?.maxSteps };
   const mayRaise = raises(definition, request);

@@ -20,7 +20,7 @@ import { logStarted, runLogOf } from './run-log.ts';
 import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { isExcused } from './suspect.ts';
-import { RunWriter, type EventContext } from './writer.ts';
+import { bytesOf, RunWriter, type EventContext } from './writer.ts';
 
 /** The worker that claims a run. */
 export interface Taker {
@@ -42,7 +42,10 @@ export interface Delivery extends Taker {
 const last = Number.MAX_SAFE_INTEGER;
 const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
 
-type OpenDeps = Pick<RunDeps, 'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake'>;
+type OpenDeps = Pick<
+  RunDeps,
+  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps'
+>;
 
 /** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
 export async function openRun(
@@ -169,9 +172,9 @@ type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' |
 /** The signals, the writer and the relay of a run that this process owns, until `opening` is closed. */
 function openParts(
   { record: before }: Found,
-  { record, seq, owner, cancel, events }: Claimed,
+  { record, seq, owner, cancel, events, entries }: Claimed,
   delivery: Delivery | Taker,
-  { ports, flushTimer, cancels }: OpenDeps,
+  { ports, flushTimer, cancels, limitCaps: { maxJournalBytes } }: OpenDeps,
   signal: AbortSignal,
   opening: DisposableStack,
 ): Parts {
@@ -182,6 +185,11 @@ function openParts(
   const relay = before.parent && relayFor(runId, before.parent, { ...ports, log });
   relay?.add(events, seq - events.length + 1);
   const workedMs = workedTime(record.workedMs ?? 0, ports.clock);
+  const journalBytes = bytesOf(entries);
+  const onJournal = (bytes: number) => {
+    if (bytes > maxJournalBytes) signals.limitJournal(maxJournalBytes);
+  };
+  onJournal(journalBytes);
   const writer = new RunWriter({
     ownership: { runId, owner },
     context: contextOf(before, delivery),
@@ -189,6 +197,8 @@ function openParts(
     ports: { ...ports, log },
     flushTimer,
     kind: record.kind,
+    journalBytes,
+    onJournal,
     workedMs,
     onWritten: (written, first) => relay?.add(written, first),
     onFenced: () => signals.lose('another worker took this run over'),

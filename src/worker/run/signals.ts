@@ -6,7 +6,7 @@ import type { Ports } from './ports.ts';
 
 /**
  * Everything that can stop a run from outside, as one signal with its reason: `cancelled`, `run_timeout`,
- * `deadline_exceeded`, `budget_exceeded`, `lock_lost`, or a handover. The first reason stays, but `lost` beats all others: a
+ * `turn_limit`, `deadline_exceeded`, `budget_exceeded`, `lock_lost`, or a handover. The first reason stays, but `lost` beats all others: a
  * worker that is no longer the owner must not report even a cancel.
  */
 export class RunSignals {
@@ -75,6 +75,12 @@ export class RunSignals {
   limitWork(limitMs: number, elapsedMs: number): void {
     const error = new RunError('budget_exceeded', `the child passed its ${limitMs} ms`);
     this.#endAfter('work', limitMs - elapsedMs, error);
+  }
+
+  /** Ends the run with `turn_limit`: its journal has reached its bound. */
+  limitJournal(maxBytes: number): void {
+    const message = `the journal of the run has reached ${maxBytes} bytes (JOURNAL_MAX_BYTES)`;
+    this.#controller.abort(new RunError('turn_limit', message));
   }
 
   /** The same with `deadline_exceeded`, so many milliseconds from now. */

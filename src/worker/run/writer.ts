@@ -2,6 +2,7 @@ import type { CancelRequest } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, isTerminal, type EventBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
+import { jsonText } from '../../shared/base/json.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { boundedEvents, maxPieceChars } from './bounded-events.ts';
 import type { Ports } from './ports.ts';
@@ -26,6 +27,10 @@ export interface WriterOptions {
   readonly ports: Pick<Ports, 'runs' | 'clock' | 'observe' | 'log'>;
   readonly flushTimer: FlushTimer;
   readonly kind: string;
+  /** Of the entries that are there. */
+  readonly journalBytes: number;
+  /** Called after a commit with how large the journal is now, in bytes of JSON. */
+  readonly onJournal: (bytes: number) => void;
   /** Goes into the record with every commit. */
   readonly workedMs: () => number;
   /** Called with events that are in the log now, and the number of the first. */
@@ -66,9 +71,11 @@ export class RunWriter {
   #closed = false;
   #ended = false;
   #agentId: string | undefined;
+  #journalBytes: number;
 
   constructor(options: WriterOptions) {
     this.#options = options;
+    this.#journalBytes = options.journalBytes;
     this.#seq = options.seq;
   }
 
@@ -215,6 +222,8 @@ export class RunWriter {
       this.#busy = false;
     }
     if (this.#isFenced()) throw new RunError('lock_lost', 'another worker owns this run');
+    this.#journalBytes += bytesOf(commit.entries);
+    this.#options.onJournal(this.#journalBytes);
     if (write.release) this.#closed = true;
     else if (this.#mayFlush()) this.#schedule();
   }
@@ -279,6 +288,11 @@ export class RunWriter {
     (last as { delta: string }).delta += body.delta;
     return true;
   }
+}
+
+/** Of entries in a journal. */
+export function bytesOf(entries: readonly JournalEntry[]): number {
+  return entries.reduce((sum, entry) => sum + Buffer.byteLength(jsonText(entry)), 0);
 }
 
 /** Both as one write, the later one last. */

@@ -24,7 +24,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, maxInlineWaitMs = 
     agents: new Map([[agent.definition.id, loadedFrom(agent)]]),
     flushTimer: new FlushTimer(5),
     cancels: new CancelWatch(more.ports ?? ports),
-    limitCaps: { maxSteps: 10 },
+    limitCaps: { maxSteps: 10, maxJournalBytes: Number.POSITIVE_INFINITY },
     stopping: () => false,
     maxInlineWaitMs,
     tenants: tenantsOf({}),

@@ -57,6 +57,8 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     },
     flushTimer: new FlushTimer(windowMs),
     kind: 'agent.turn',
+    journalBytes: 0,
+    onJournal: () => {},
     workedMs: () => 0,
     onFenced: () => callbacks.push('fenced'),
     onCancel: () => callbacks.push('cancel'),
