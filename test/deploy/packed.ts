@@ -29,11 +29,17 @@ export function installInto(folder: string, tarball: string, args: readonly stri
 }
 
 /** Runs a program to its end, under the Node of this process and without what the npm around this process told it. */
-export function run(cwd: string, command: string, args: readonly string[]) {
+export function run(
+  cwd: string,
+  command: string,
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+) {
   const foreign = /^(npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/;
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
-  const PATH = [dirname(process.execPath), env['PATH']].join(delimiter);
-  const outcome = spawnSync(command, args, { cwd, encoding: 'utf8', timeout: 300_000, env: { ...env, PATH } });
+  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
+  const env = { ...own, ...more };
+  env['PATH'] = [dirname(process.execPath), env['PATH']].join(delimiter);
+  const outcome = spawnSync(command, args, { cwd, encoding: 'utf8', timeout: 300_000, env });
   const { status: code, stdout, stderr, error } = outcome;
   return { code, stdout, stderr: error ? `${stderr}${error.message}` : stderr };
 }
