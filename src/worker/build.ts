@@ -89,11 +89,13 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
   const writes = new WriteProbe(redis.space.redis, redis.space.keys);
   const onQueueError = (err: Error) => log.debug({ err }, 'queue connection error');
   const queues = opening.use(new RunQueues(redis.queueing, redis.bullPrefix, onQueueError));
+  const flushTimer = new FlushTimer(config.STREAM_FLUSH_MS);
   const metrics: WorkerMetrics = new WorkerMetrics({
     active: () => consumer.active,
     concurrency: config.WORKER_CONCURRENCY,
     queues: config.WORKER_QUEUES,
     breakers: () => stores.ports.breakers.states(),
+    eventLagMs: () => flushTimer.lagMs,
     redisUp: async () => (await writes.look())?.redis !== 'away',
     known,
   });
@@ -105,7 +107,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
   const settings = storesOptions(options, name, queues, { metrics, observe });
   const stores: WorkerStores = await openStores(redis, settings, opening);
   const supervision = redisSupervision(redis.space);
-  const parts = { options, name, redis, queues, metrics, stores, supervision };
+  const parts = { options, name, redis, queues, metrics, stores, supervision, flushTimer };
   const deps: JobDeps = { ...models, ...depsOf(parts, known, opening) };
   const reconciler = reconcilerOf(parts, deps);
   const consumer: Consumer = consumerOf(parts, deps, reconciler);
@@ -159,6 +161,7 @@ interface Parts {
   readonly metrics: WorkerMetrics;
   readonly stores: WorkerStores;
   readonly supervision: Supervision;
+  readonly flushTimer: FlushTimer;
 }
 
 /** What the metrics begin with at 0, and the names that they show. */
@@ -199,7 +202,7 @@ function storesOptions(
 
 /** What runs are worked on with, apart from their models. What looks at the clock begins here. */
 function depsOf(
-  { options, name, queues, metrics, stores, supervision }: Parts,
+  { options, name, queues, metrics, stores, supervision, flushTimer }: Parts,
   { models }: KnownLabels,
   opening: AsyncDisposableStack,
 ): Omit<JobDeps, keyof ReturnType<typeof modelsOf>> {
@@ -223,10 +226,15 @@ function depsOf(
     tenants,
     wake,
     cancels: opening.use(new CancelWatch(ports)),
-    flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
+    flushTimer,
     limitCaps: { maxSteps: config.MAX_STEPS_CAP, maxJournalBytes: config.JOURNAL_MAX_BYTES },
     maxInlineWaitMs: config.PROVIDER_WAIT_MS,
-    metrics: { money: metrics.models.money, modelName: closedNames(models), compacted: metrics.runs.compacted },
+    metrics: {
+      money: metrics.models.money,
+      modelName: closedNames(models),
+      compacted: metrics.runs.compacted,
+      threadLocks: metrics.runs.threadLocks,
+    },
     suspects: {
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
       excuseFor: (worker, runId) => supervision.excuseFor(worker, runId),

@@ -44,7 +44,7 @@ const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
 
 type OpenDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps'
+  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps' | 'metrics'
 >;
 
 /** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
@@ -69,6 +69,10 @@ export async function openRun(
     // It had the lock before its wait, and other runs are before it now.
     await parts.writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
     return skipped('waiting');
+  }
+  if (thread) {
+    deps.metrics?.threadLocks(1);
+    opening.defer(() => deps.metrics?.threadLocks(-1));
   }
   const folded = fold(claimed, assignment, thread, deps);
   if (folded.state.agentId !== undefined) parts.writer.setActiveAgent(folded.state.agentId);

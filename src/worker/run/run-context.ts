@@ -78,4 +78,6 @@ export interface RunCounters {
   /** The name under which a model is counted and limited. */
   readonly modelName: (model: string) => string;
   readonly compacted: (agentId: string, outcome: CompactionOutcome) => void;
+  /** A run of this process has acquired the lock of a thread, or does not have it any more. */
+  readonly threadLocks: (change: 1 | -1) => void;
 }

@@ -92,6 +92,7 @@ export class RunWriter {
 
   #take(body: EventBody): void {
     const { flushTimer } = this.#options;
+    flushTimer.waits(this);
     if (!isDelta(body.type)) {
       this.#pending.push(this.#stamp(body));
       this.#schedule();
@@ -143,6 +144,7 @@ export class RunWriter {
     this.#closed = true;
     this.#pending = [];
     this.#unsent = undefined;
+    this.#options.flushTimer.rests(this);
   }
 
   /** Later events have this agent. */
@@ -247,6 +249,9 @@ export class RunWriter {
       this.#options.onFenced();
       return;
     }
+    const { flushTimer } = this.#options;
+    flushTimer.rests(this);
+    if (this.#pending.length > 0) flushTimer.waits(this);
     this.#options.onWritten?.(events, this.#seq + 1);
     this.#seq += events.length;
     if (reply.cancel) this.#options.onCancel(reply.cancel);
@@ -318,11 +323,29 @@ const gridMs = 5;
  */
 export class FlushTimer {
   readonly windowMs: number;
+  /** Since when events of a writer wait for the store, longest first. */
+  readonly #waiting = new Map<Flushable, number>();
   #queue: { due: number; target: Flushable }[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(windowMs: number) {
     this.windowMs = windowMs;
+  }
+
+  /** Events of this writer wait for the store, from now on if none did. */
+  waits(target: Flushable): void {
+    if (!this.#waiting.has(target)) this.#waiting.set(target, performance.now());
+  }
+
+  /** None of its events wait any more. */
+  rests(target: Flushable): void {
+    this.#waiting.delete(target);
+  }
+
+  /** How long the event has waited that has waited longest, in milliseconds; 0 where none waits. */
+  get lagMs(): number {
+    const [since] = this.#waiting.values();
+    return since === undefined ? 0 : Math.max(0, performance.now() - since);
   }
 
   /** Calls `target.flush()` once, at the end of a window that begins now. */

@@ -31,6 +31,24 @@ test('a run that completes emits what it used, then its answer, then its end', a
   expect(events.filter(({ type }) => type === 'usage.recorded')).toHaveLength(1);
 });
 
+test('the lock of a thread is counted while its run is on the worker', async () => {
+  const changes: number[] = [];
+  const threadLocks = (change: 1 | -1) => void changes.push(change);
+  const meter = { reserved() {}, spent() {}, unconfirmed() {} };
+  const metrics = { money: meter, modelName: (model: string) => model, compacted() {}, threadLocks };
+  const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini' });
+  let during: number[] = [];
+  const script: ModelScript = () => {
+    during = [...changes];
+    return { text: 'It was sent.' };
+  };
+  const jobs = makeJobs(agent, createScriptedProvider(script), 1_000, { metrics });
+  await jobs.deliver(jobs.submit({ input: 'Where is order 7?' }));
+  expect(changes).toEqual([]);
+  await jobs.deliver(jobs.submit({ input: 'Where is order 7?', thread: 'talk' }));
+  expect([during, changes]).toEqual([[1], [1, -1]]);
+});
+
 test('a run in the background has no response to deliver', async () => {
   const { last } = await endOf(always('It was sent.'), { background: true });
   expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.completed']);

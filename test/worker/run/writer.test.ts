@@ -39,6 +39,7 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     flush: (_, seq, events) => answer({ kind: 'flush', seq, events }),
     commit: (_, commit) => answer({ kind: 'commit', seq: commit.seq, commit, events: commit.events }),
   };
+  const flushTimer = new FlushTimer(windowMs);
   const writer = new RunWriter({
     ownership: { runId: 'R', owner: 'o' },
     context: { runId: 'R', agentId: 'a' },
@@ -55,7 +56,7 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
       observe: (body) => callbacks.push(body.type),
       log: Object.assign(Object.create(silentLog), { warn: (facts: unknown) => warnings.push(facts) }),
     },
-    flushTimer: new FlushTimer(windowMs),
+    flushTimer,
     kind: 'agent.turn',
     journalBytes: 0,
     onJournal: () => {},
@@ -65,6 +66,7 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
   });
   return {
     writer,
+    flushTimer,
     writes,
     callbacks,
     waits,
@@ -107,6 +109,21 @@ test('without a window every delta is an event of its own', async () => {
   for (const letter of 'abc') world.writer.emit(delta(letter));
   await world.writer.commit({});
   expect(world.writes.flatMap((w) => w.events)).toHaveLength(3);
+});
+
+test('the wait of events for the store is known until they are written, or never will be', async () => {
+  const world = makeWorld();
+  expect(world.flushTimer.lagMs).toBe(0);
+  const release = world.pause();
+  world.writer.emit({ type: 'text.complete', text: 'first' });
+  await until('a wait', () => world.flushTimer.lagMs > 0);
+  release();
+  await world.writer.commit({});
+  expect(world.flushTimer.lagMs).toBe(0);
+  world.writer.emit({ type: 'text.complete', text: 'second' });
+  await until('another wait', () => world.flushTimer.lagMs > 0);
+  world.writer.close();
+  expect(world.flushTimer.lagMs).toBe(0);
 });
 
 test('deltas of different models are never merged', async () => {

@@ -8,6 +8,8 @@ export interface GaugeSources {
   readonly queues: readonly string[];
   /** Breakers as this worker knows them, by `provider/model`. */
   breakers(): ReadonlyMap<string, 'closed' | 'half_open' | 'open'>;
+  /** How long the event has waited for the store that has waited longest, in milliseconds. */
+  eventLagMs(): number;
   /** Answers within a second, also while Redis is away. */
   redisUp(): Promise<boolean>;
 }
@@ -32,6 +34,8 @@ export function registerGauges(registry: Registry, sources: GaugeSources, labels
   gauge('millrace_redis_up', '1 when Redis answered this scrape in time.', [], async (redisUp) =>
     redisUp.set((await sources.redisUp()) ? 1 : 0),
   );
+  const lagHelp = 'How long the event of a run here has waited to be written that has waited longest. 0: none waits.';
+  gauge('millrace_event_lag_seconds', lagHelp, [], (lag) => lag.set(sources.eventLagMs() / 1_000));
   const breakerHelp = 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.';
   gauge('millrace_breaker_state', breakerHelp, ['provider', 'model'], (breaker) => {
     breaker.reset();

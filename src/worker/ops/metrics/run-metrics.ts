@@ -50,11 +50,12 @@ export function runMetrics(series: Series, labels: Labels) {
         default:
       }
     },
+    threadLocks: (change: 1 | -1) => count.locks.inc(change),
     compacted: (agent: string, outcome: string) => count.compactions.inc({ agent: labels.agent(agent), outcome }),
   };
 }
 
-function runSeries({ counter, histogram }: Series) {
+function runSeries({ counter, gauge, histogram }: Series) {
   return {
     ended: counter('millrace_runs_total', 'Runs that ended.', 'agent', 'kind', 'status'),
     errors: counter('millrace_run_errors_total', 'Runs that failed, by the code of their error.', 'agent', 'code'),
@@ -73,6 +74,7 @@ function runSeries({ counter, histogram }: Series) {
     ),
     recovered: counter('millrace_runs_recovered_total', 'Runs continued after their worker was lost or left.', 'agent'),
     suspended: counter('millrace_runs_suspended_total', 'Runs that began to wait without a worker.', 'agent', 'reason'),
+    locks: gauge('millrace_thread_locks', 'Threads whose lock a run in this worker has.'),
     resumed: counter('millrace_runs_resumed_total', 'Runs that went on after such a wait.', 'agent'),
     paused: counter('millrace_budget_paused_total', 'Waits for money, by the account that lacks it.', 'scope'),
     warned: counter('millrace_budget_warnings_total', 'Runs that passed a cap that only warns.', 'agent'),

@@ -1,4 +1,4 @@
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { closedNames, otherName } from '../../../shared/base/ids.ts';
 
 /** Buckets for calls of models and tools, in seconds. */
@@ -14,6 +14,7 @@ export function seriesOf(registry: Registry) {
   return {
     counter: <T extends string = never>(name: string, help: string, ...labelNames: T[]) =>
       new Counter<T>({ name, help, labelNames, registers }),
+    gauge: (name: string, help: string) => new Gauge({ name, help, registers }),
     histogram: <T extends string>(name: string, help: string, buckets: number[], ...labelNames: T[]) =>
       new Histogram<T>({ name, help, labelNames, buckets, registers }),
   };

@@ -13,6 +13,7 @@ function workerMetrics(sources: Partial<MetricSources> = {}): WorkerMetrics {
     queues: ['runs'],
     breakers,
     redisUp: async () => true,
+    eventLagMs: () => 0,
     known: { agents: ['support'], models: ['m', 'model', 'big/model', 'n', 'big', 'small'], tools: ['search'] },
     ...sources,
   });
@@ -29,6 +30,13 @@ test('compactions are counted by what came of them', async () => {
   expect(await scrape(metrics, 'millrace_compactions_total{')).toBe(
     'millrace_compactions_total{agent="support",outcome="failed"} 2',
   );
+});
+
+test('locks of threads and the wait of events are gauges', async () => {
+  const metrics = workerMetrics({ eventLagMs: () => 1_500 });
+  for (const change of [1, 1, -1] as const) metrics.runs.threadLocks(change);
+  expect(await scrape(metrics, 'millrace_thread_locks ')).toBe('millrace_thread_locks 1');
+  expect(await scrape(metrics, 'millrace_event_lag_seconds ')).toBe('millrace_event_lag_seconds 1.5');
 });
 
 test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
