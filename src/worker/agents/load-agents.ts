@@ -4,7 +4,7 @@ import nodeModule from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
-import { messageOf, RunError } from '../../shared/base/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import { type TaskDefinition, taskFile } from '../../shared/contract/orchestration/task.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';

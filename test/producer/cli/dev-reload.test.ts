@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -88,13 +88,28 @@ test('a broken file keeps what was loaded before, and the problem is shown with 
   await says('agents/tools/lookup_order.ts:2: ');
 }, 240_000);
 
-test('a run that is in flight while the agents are loaded again is completed', async () => {
+test('a run that is in flight continues on the next worker, with its call made again as its effect allows', async () => {
   const { cwd, says, write } = await runningDev({
-    'agents/tools/lookup_order.ts': state(`new Promise((resolve) => setTimeout(resolve, 1_500, 'Order 7 is late.'))`),
+    'agents/tools/lookup_order.ts': `import { appendFileSync, existsSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+const said = async () => {
+  appendFileSync('calls', \`\${process.pid}\\n\`);
+  while (!existsSync('go')) await setTimeout(20);
+  return 'Order 7 is late.';
+};
+${state('said()')}`,
   });
   const run = await millrace(['run', 'support', 'Where is order 7?', '--detach'], { cwd });
   const runId = run.stdout.trim();
+  const callers = () =>
+    existsSync(join(cwd, 'calls')) ? readFileSync(join(cwd, 'calls'), 'utf8').trim().split('\n') : [];
+  await until('the tool to be called', () => callers().length === 1);
   write('agents/orders.yaml', 'model: gpt-5.2-mini\n');
   await says('new: orders');
-  await until('the run to end', async () => (await millrace(['get', runId], { cwd })).stdout.includes('completed'));
+  await until('the tool to be called again', () => callers().length === 2);
+  write('go', '');
+  const shown = async () => (await millrace(['get', runId], { cwd })).stdout;
+  await until('the run to end', async () => /completed|failed/.test(await shown()));
+  expect(await shown()).toContain('completed');
+  expect(new Set(callers()).size).toBe(2);
 }, 240_000);

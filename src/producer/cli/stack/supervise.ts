@@ -62,8 +62,8 @@ export class Supervised {
       this.#pause.abort();
       return;
     }
-    const { stop } = this.#part;
-    const next = this.#start(stop);
+    const present = this.#part;
+    const next = this.#start(() => present.stop());
     this.#replacing = next.then(
       async (part) => {
         this.#part = part;
