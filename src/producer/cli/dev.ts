@@ -35,6 +35,11 @@ async function dev(cli: Cli): Promise<ExitCode> {
   const config = parseConfig(cli.env);
   const running = findDevState(cli.cwd);
   if (running) throw new RunError('invalid_config', `it runs already (pid ${running.pid}): ${running.url}`);
+  const agents = resolve(cli.cwd, config.MILLRACE_AGENTS);
+  if (!existsSync(agents)) {
+    const message = `MILLRACE_AGENTS: there is no folder ${config.MILLRACE_AGENTS}; \`${callOf(cli)} init\` makes one`;
+    throw new RunError('invalid_config', message);
+  }
   const script = scriptFor(cli, config);
   const { stdout } = cli;
   const say = (text: string) => void stdout.write(`${text}\n`);
@@ -69,7 +74,6 @@ async function dev(cli: Cli): Promise<ExitCode> {
   });
   const { redisUrl, url } = stack;
   if (!cli.env['REDIS_URL']) writeRedisPort(cli.cwd, redisUrl);
-  const agents = resolve(cli.cwd, config.MILLRACE_AGENTS);
   await using mill = clientFor({ ...config, REDIS_URL: redisUrl });
   const forget = (ids: readonly string[]) => mill.forgetAgents(ids);
   // Of the private Redis this is the only worker: what earlier ones announced is gone.
@@ -105,7 +109,7 @@ function scriptFor(cli: Cli, config: Config): string | undefined {
   if (config.OPENAI_API_KEY ?? config.OPENAI_BASE_URL ?? config.MILLRACE_PROVIDERS ?? config.MILLRACE_SCRIPT)
     return undefined;
   if (config.NODE_ENV === 'production') return undefined;
-  const own = join(cli.cwd, config.MILLRACE_AGENTS, 'scripts/demo.yaml');
+  const own = resolve(cli.cwd, config.MILLRACE_AGENTS, 'scripts/demo.yaml');
   return existsSync(own) ? own : 'builtin';
 }
 
@@ -116,21 +120,36 @@ interface Greeted {
 
 function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents }: Greeted): string {
   const { stdout } = cli;
-  const agent = agents.includes('support') ? 'support' : (agents[0] ?? 'AGENT');
-  const input = agent === 'support' ? 'Where is order 7?' : 'Hello';
   const port = new URL(url).port;
   const facts: [string, string][] = [
     ['console', `${url}/`],
     ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS}, loaded again when a file changes)`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
   ];
-  if (port !== String(config.PORT)) facts.push(['port', `${config.PORT} is taken, so it is ${port}`]);
+  if (config.PORT !== 0 && port !== String(config.PORT))
+    facts.push(['port', `${config.PORT} is taken, so it is ${port}`]);
   return [
     '',
     bold(stdout, `Millrace is running at ${url}`),
     script !== undefined && 'No OPENAI_API_KEY: answers come from the built-in scripted model.',
     '',
     table(facts),
+    ...tryIt(cli, url, agents),
+    '',
+    dim(stdout, 'Ctrl-C stops everything.'),
+    '',
+  ]
+    .filter((line) => line !== false)
+    .join('\n');
+}
+
+/** Lines that work when they are pasted. */
+function tryIt(cli: Cli, url: string, agents: readonly string[]): readonly string[] {
+  const agent = agents.includes('support') ? 'support' : agents[0];
+  if (agent === undefined)
+    return [`There is no agent yet: \`${callOf(cli)} init\` makes one, and it is loaded at once.`];
+  const input = agent === 'support' ? 'Where is order 7?' : 'Hello';
+  return [
     'Try it, in another terminal in this folder:',
     '',
     `${callOf(cli)} run ${agent} "${input}"`,
@@ -138,10 +157,5 @@ function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents }: 
     'or over HTTP, from anywhere on this machine:',
     '',
     `curl -s ${url}/v1/runs -H 'content-type: application/json' -d '{"agent":"${agent}","input":"${input}"}'`,
-    '',
-    dim(stdout, 'Ctrl-C stops everything.'),
-    '',
-  ]
-    .filter((line) => line !== false)
-    .join('\n');
+  ];
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -211,3 +211,20 @@ test('agents with problems keep dev from starting, and all problems are shown', 
   expect(stderr).toContain('modle');
   expect(code).toBe(2);
 });
+
+test('without a folder of agents dev says how to make one, and without an agent too, which is then loaded', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'millrace-dev-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true, maxRetries: 5 }));
+  const none = await millraceProcess(['dev'], { cwd });
+  expect(none.stderr).toContain('MILLRACE_AGENTS: there is no folder ./agents; `npx millrace init` makes one');
+  expect(none.code).toBe(2);
+
+  mkdirSync(join(cwd, 'agents'));
+  const { dev } = await startDev(cwd);
+  expect(dev.stdout).toContain('There is no agent yet: `npx millrace init` makes one, and it is loaded at once.');
+  expect(dev.stdout).not.toContain('Try it');
+  await millrace(['init'], { cwd });
+  await dev.says(/new: support/, 60_000);
+  const run = await millrace(['run', 'support', 'Where is order 7?'], { cwd });
+  expect(run.stdout).toContain('Order 7 is with the carrier.');
+}, 120_000);

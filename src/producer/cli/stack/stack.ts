@@ -61,6 +61,8 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
     options.workers === 1 ? 'worker' : `worker ${index + 1}`,
   );
   const ports = await distinctPorts(host, options.workerPort, names.length);
+  const { port: wanted } = options.workerPort;
+  if (wanted !== 0 && ports[0] !== wanted) say(`${wanted} is taken, so the health port of the worker is ${ports[0]}`);
   const about = (name: string, own: Record<string, string>) => {
     return { env: { ...env, ...own }, graceMs, onLine: (line: string) => onLine(name, line) };
   };
