@@ -1,9 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { batchNameOf, readBatch } from '../src/producer/batch/batch-file.ts';
 import { batchResult } from '../src/producer/batch/batch-output.ts';
 import { readResults } from './producer/batch/support.ts';
+import { clientWorld } from './producer/cli/options/client.ts';
 import { millrace, root, settings } from './producer/cli/support/cli-process.ts';
 import { argumentsOf, docsPage, pageCommands, pageFolder } from './support/docs-page.ts';
 import { Fleet } from './support/fleet.ts';
@@ -40,8 +42,33 @@ test('the result and the message on the page about batches are those of the code
   const read = await Array.fromAsync(readBatch({ file, name: batchNameOf(file), defaults: { agent: 'support' } }));
   const [, , bad] = read;
   const problem = bad?.kind === 'bad' ? bad.problem : '';
-  expect(codeBlocks(page, 'text')).toEqual([`questions.jsonl:3: validation: the line ${problem}\n`]);
+  expect(codeBlocks(page, 'text')[0]).toEqual(`questions.jsonl:3: validation: the line ${problem}\n`);
   const form = /^batch:questions:[0-9a-f]{8}:[0-9a-f]{20}$/;
   expect(bad?.executionId).toMatch(form);
   expect(batchResult.parse(JSON.parse(result)).executionId).toMatch(form);
+});
+
+test('the rows of the CSV file on the page become lines of a batch', async () => {
+  const folder = pageFolder();
+  writeFileSync(join(folder, 'tickets.csv'), 'ticket,text\n7,"Where is it, please?"\n8,"He said ""no"".\nWhy?"\n');
+  const code = codeBlocks(page, 'sh').find((block) => block.startsWith('python3')) ?? '';
+  const { status, stderr } = spawnSync('sh', ['-c', code], { cwd: folder, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+  const file = join(folder, 'tickets.jsonl');
+  const lines = await Array.fromAsync(readBatch({ file, name: 'tickets', defaults: { agent: 'support' } }));
+  expect(lines).toMatchObject([
+    { id: '7', request: { input: 'Where is it, please?' } },
+    { id: '8', request: { input: 'He said "no".\nWhy?' } },
+  ]);
+});
+
+test('the command of each night on the page is one that there is', async () => {
+  const { prefix } = await clientWorld();
+  const nightly = codeBlocks(page, 'text').find((block) => block.includes('* * *')) ?? '';
+  const command = /millrace .*(?= >> )/.exec(nightly)?.[0].replaceAll('$d', '2026-11-23') ?? '';
+  const folder = pageFolder();
+  writeFileSync(join(folder, 'tickets.jsonl'), '');
+  const args = argumentsOf(command).map((arg) => (arg.endsWith('.jsonl') ? join(folder, arg) : arg));
+  const { code, stdout } = await millrace(args, { env: settings(prefix) });
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { end: 'finished', batch: 'tickets-2026-11-23' }]);
 });
