@@ -35,6 +35,16 @@ export class AgentDirectory {
     });
   }
 
+  /** Throws `validation` where the announced agent has another version than the one that is asked for. */
+  async checkVersion(id: string, wanted: string, redis: RedisConnection): Promise<void> {
+    const announced = agentView.safeParse(jsonOr((await redis.hget(this.#keys.agents, id)) ?? 'null')).data;
+    if (!announced || announced.version === wanted) return;
+    const has = announced.version === undefined ? 'has no version' : `has version ${announced.version}`;
+    throw new RunError('validation', `agentVersion: agent ${id} ${has}, not ${wanted}`, {
+      details: [{ path: 'agentVersion', message: `is not the version of agent ${id}`, known: [announced.version] }],
+    });
+  }
+
   /** All of them, by id. Entries that a newer worker wrote in another form are left out. */
   async list(redis: RedisConnection): Promise<readonly AgentView[]> {
     const entries = await redis.hvals(this.#keys.agents);

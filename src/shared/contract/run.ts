@@ -57,6 +57,8 @@ export const chatPosition = z.strictObject({
 /** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
 export const runRequest = z.strictObject({
   agent: publicId,
+  /** The `version` that the agent must have when the run begins, as it is in its definition; else it is refused, or fails. Default: any. */
+  agentVersion: z.string().min(1).max(64).optional(),
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
   /** What becomes of this run while another one has the lock of its thread. Default `queue`. */

@@ -1,4 +1,4 @@
-import { modelsOfAgent } from '../../shared/contract/agent/agent.ts';
+import { modelsOfAgent, type AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { otherName } from '../../shared/base/ids.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
@@ -23,6 +23,19 @@ export function configuredModels(agents: Iterable<LoadedAgent>, further: readonl
   for (const name of [...(providers.models ?? []), ...(providers.prices ?? []).map(({ model }) => model)])
     names.add(name);
   return [...names];
+}
+
+/** Why a run may not begin with this agent: it asks for another version of it. */
+export function wrongVersion(
+  { agent: id, agentVersion: wanted }: Pick<RunRequest, 'agent' | 'agentVersion'>,
+  agent: Partial<Pick<AgentDefinition, 'version'>> | undefined,
+): RunError | undefined {
+  if (wanted === undefined || !agent || agent.version === wanted) return undefined;
+  const has = agent.version === undefined ? 'no version' : `version ${agent.version}`;
+  return new RunError(
+    'validation',
+    `agentVersion: the run asks for version ${wanted} of agent ${id}, which has ${has} here`,
+  );
 }
 
 /** The error of a run whose agent this worker does not have. */

@@ -9,7 +9,7 @@ import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } fr
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim } from '../../shared/state/run/claim.ts';
 import { type OutgoingEvent, stampOf } from '../../shared/state/script.ts';
-import { countedAgent } from '../agents/known-names.ts';
+import { countedAgent, wrongVersion } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { assignmentOf, type Assignment } from './node-run.ts';
 import type { JobOutcome } from './outcome.ts';
@@ -118,7 +118,10 @@ async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSig
   const assigned = await assignmentOf(record.request, agents, signal);
   const isResumed = record.resumedEpoch !== undefined && record.resumedEpoch === record.epoch;
   const mayEnter = entry === 'turn';
-  const assignment = mayEnter ? assigned : { ...assigned, refusal: entry };
+  // A run that has begun goes on with the agent that there is: what it has done cannot be done again.
+  const wrong = record.epoch === 0 ? wrongVersion(record.request, assigned.agent?.definition) : undefined;
+  const refusal = mayEnter ? (wrong ?? assigned.refusal) : entry;
+  const assignment = { ...assigned, refusal };
   return { kind: 'found', record, assignment, mayEnter, isResumed };
 }
 

@@ -157,6 +157,17 @@ test('an unknown agent is refused with the names of the known ones, and known as
   expect((await mill.agents()).map((agent) => agent.id)).toEqual(['sales', 'support']);
 });
 
+test('a request for another version of an agent than the announced one is refused', async () => {
+  const { mill } = await clientWorld();
+  await mill.enqueue({ ...request, agentVersion: '7' });
+  await mill.registerAgents([{ id: 'support', version: '2', model: 'm', tools: [] }]);
+  expect(await mill.enqueue({ ...request, agentVersion: '2' })).toMatchObject({ status: 'queued' });
+  await expect(mill.enqueue({ ...request, agentVersion: '1' })).rejects.toMatchObject({
+    code: 'validation',
+    message: 'agentVersion: agent support has version 2, not 1',
+  });
+});
+
 test('an announced agent in a form that this version does not read is left out of the list', async () => {
   const { mill, redis, keys } = await clientWorld();
   await redis.hset(keys.agents, 'odd', 'not json', 'fine', JSON.stringify({ id: 'fine', model: 'm', tools: ['t'] }));

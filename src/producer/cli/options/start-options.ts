@@ -11,6 +11,7 @@ import { watchRun, type WatchOptions } from '../show/watch-run.ts';
 
 /** Options of every command that starts one run. */
 export const startOptions = [
+  text('--agent-version <version>', 'only begin with this version of the agent'),
   text('--execution-id <id>', 'the same id and body again attach to the same run'),
   value('--max-cost <usd>', 'spend no more than this on the run', positiveNumber),
   onExceedOption(),
@@ -24,8 +25,8 @@ type StartOptions = ValuesOf<typeof startOptions>;
 
 /** The fields of the run that they set. Throws `validation`. */
 export function requestFrom(options: StartOptions) {
-  const { executionId, metadata } = options;
-  return { executionId, budget: budgetFrom(options), ...deadlineFrom(options), metadata };
+  const { executionId, agentVersion, metadata } = options;
+  return { executionId, agentVersion, budget: budgetFrom(options), ...deadlineFrom(options), metadata };
 }
 
 /** Prints the warnings of the run, and follows it to its end, or only prints its id. */

@@ -136,9 +136,16 @@ async function checkNames(requests: readonly RunRequest[], { core, redis }: Conn
     if (agents.has(agent)) continue;
     agents.set(agent, await orRefusal(() => core.agents.check(agent, redis, path), hasCode('validation')));
   }
+  const versions = new Map<string, RunError | void>();
+  for (const { agent, agentVersion: wanted } of requests) {
+    const key = `${agent}@${wanted}`;
+    if (wanted === undefined || versions.has(key)) continue;
+    versions.set(key, await orRefusal(() => core.agents.checkVersion(agent, wanted, redis), hasCode('validation')));
+  }
   return {
     refusalOf(request: RunRequest): RunError | undefined {
-      const found = [queues.get(queueOf(request)), ...agentsOf(request).map(([, agent]) => agents.get(agent))];
+      const version = versions.get(`${request.agent}@${request.agentVersion}`);
+      const found = [queues.get(queueOf(request)), version, ...agentsOf(request).map(([, agent]) => agents.get(agent))];
       return found.find((verdict) => verdict instanceof RunError);
     },
     warningsOf(queue: string): readonly string[] {
