@@ -95,6 +95,7 @@ const functions = `## In TypeScript only
 | \`instructions\` | also \`(agent, { cwd?, directories, task?, background, threadId? }) => string\`, which makes the prompt of each run |
 | \`prepareStep\` | \`({ stepNumber, messages, lastCalls }) => { model?, provider?, toolChoice? }\` or nothing, before each step       |
 | \`postCompactionHooks\` | functions of \`({ stepNumber, source, beforeTokens, afterTokens, messages })\` that return a text for the next model call, or nothing, after each compaction |
+| \`fallbackModels\` | also providers in code: \`{ provider, model }\` with the object, or the object alone, which is asked for \`model\`. See [your own provider](../custom-providers.md#your-own-provider) |
 | \`llmPolicy\`   | \`({ runId, tenant, agentId, stepNumber, spentMicrocents }) => { action: 'allow' }\` or \`{ action: 'deny', reason }\` |`;
 
 /** Every field of an agent, and every other way to write it. */

@@ -141,7 +141,9 @@ test('a run of a thread that waits for people is on no list of those once it is 
   const list = keysFor(world.fleet.prefix).asking('default');
   expect(await redis.zscore(list, run.runId)).not.toBeNull();
   await run.cancel();
-  expectCancelled(await world.ended(run));
+  const observed = await world.ended(run);
+  expectCancelled(observed);
+  expect(eventsOf(observed, 'agent.cancelling')).toMatchObject([{ drain: false, onPendingApprovals: 'deny' }]);
   await until('it is on no list', async () => (await redis.zscore(list, run.runId)) === null);
 });
 

@@ -7,6 +7,7 @@ import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './loaded-agent.ts';
+import { servedTo } from './own-providers.ts';
 import { compactionModels, preferredModels, type PreferredModels } from './preferred-models.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { MediaMaking } from '../turn/turn-ports.ts';
@@ -44,7 +45,7 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
  * `agent_manifest_invalid` when a model that one of `agents` or its tools prefers has none.
  */
 export function modelsOf(
-  providers: Pick<Providers, 'providerFor'>,
+  providers: Pick<Providers, 'providerFor' | 'guard'>,
   { price, clock = systemClock, onAuthError, random, agents = [] }: ModelsOptions,
 ): AgentModels {
   const preferred = new Map<string, PreferredModels>();
@@ -60,24 +61,27 @@ export function modelsOf(
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
   return {
     preferencesFor: (agent) => preferredOf(agent).preferences,
-    mediaFor({ definition }, model) {
-      const found = providers.providerFor(model, definition.provider);
+    mediaFor(agent, model) {
+      const { definition } = agent;
+      const found = servedTo(agent, providers).providerFor(model, definition.provider);
       const offer = found?.provider.mediaOf?.(found.model);
       return found && offer && { ...found, offer };
     },
     compactionModelsFor(agent) {
       const { summarizer, served } = preferredOf(agent);
+      const { providerFor } = servedTo(agent, providers);
       const lookUp = (name: string, provider: string | undefined) =>
-        served(name, provider) ?? providers.providerFor(name, provider);
+        served(name, provider) ?? providerFor(name, provider);
       const deps = { clock, price, onAuthError, random };
       return summarizer && compactionModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past, log) {
       const { definition } = agent;
       const { served } = preferredOf(agent);
+      const { providerFor } = servedTo(agent, providers);
       const { max: maxAttempts, backoff } = definition.retry ?? defaultRetry;
       const resolve = (name: string, provider?: string) => {
-        const found = served(name, provider) ?? providers.providerFor(name, provider);
+        const found = served(name, provider) ?? providerFor(name, provider);
         return found && { ...found, provider: inChunks(found.provider), maxAttempts, backoff };
       };
       const wanted = [
@@ -112,14 +116,17 @@ export function behind(middleware: readonly Middleware[], providers: Providers):
 /** The same providers, each as `wrap` makes it of one, once. */
 export function wrapped(providers: Providers, wrap: (provider: LlmProvider) => LlmProvider): Providers {
   const made = new WeakMap<LlmProvider, LlmProvider>();
+  const wrappedOnce = (given: LlmProvider) => {
+    const provider = made.get(given) ?? wrap(given);
+    made.set(given, provider);
+    return provider;
+  };
   return {
     ...providers,
+    guard: (provider) => wrappedOnce(providers.guard?.(provider) ?? provider),
     providerFor(model, id) {
       const found = providers.providerFor(model, id);
-      if (!found) return undefined;
-      const provider = made.get(found.provider) ?? wrap(found.provider);
-      made.set(found.provider, provider);
-      return { ...found, provider };
+      return found && { ...found, provider: wrappedOnce(found.provider) };
     },
   };
 }

@@ -1,7 +1,8 @@
 import { isRecord } from '../../shared/base/json.ts';
 import type { AgentInput } from '../../shared/contract/agent/agent.ts';
+import type { FallbackModel } from './own-providers.ts';
 
-type FallbackModels = AgentInput['fallbackModels'];
+type FallbackModels = readonly FallbackModel[];
 type LooseLimits = NonNullable<AgentInput['limits']>;
 
 /** Other ways to write fields of an agent. Each is read as one field; giving a field twice is a problem. */

@@ -4,6 +4,7 @@ import type { PriceLookup } from '../llm/cost.ts';
 import { pricedModels } from '../llm/prices.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './loaded-agent.ts';
+import { servedTo } from './own-providers.ts';
 import { preferredModels } from './preferred-models.ts';
 
 /** What is wrong and what is odd about the models that an agent names, by its fields. */
@@ -17,7 +18,8 @@ export interface CheckedModels {
 /** Looks up every model that an agent names. Asks no provider: which models a server has is known only to the server. */
 export function checkModels(agent: LoadedAgent, providers: Providers, price: PriceLookup, nowMs = Date.now()) {
   const { definition } = agent;
-  const ids = providers.about.map(({ id }) => id);
+  const { providerFor } = servedTo(agent, providers);
+  const ids = [...providers.about.map(({ id }) => id), ...(agent.providers?.keys() ?? [])];
   const own = [
     { field: 'model', model: definition.model, provider: definition.provider },
     ...definition.fallbackModels.map((entry) => ({
@@ -26,12 +28,12 @@ export function checkModels(agent: LoadedAgent, providers: Providers, price: Pri
     })),
   ];
   const unserved = own.flatMap(({ field, model, provider }) => {
-    if (providers.providerFor(model, provider)) return [];
+    if (providerFor(model, provider)) return [];
     const whose = provider === undefined ? '' : ` of provider ${provider}${didYouMean(provider, ids)}`;
     return [`${field}: no provider serves model ${model}${whose}`];
   });
   const unpriced = modelsOfAgent(definition).flatMap(({ model, provider }) => {
-    const served = providers.providerFor(model, provider);
+    const served = providerFor(model, provider);
     if (!served || served.provider.mediaOf?.(served.model)) return [];
     if (price(served.provider.id, served.model, new Date(nowMs))) return [];
     const known = [...(providers.models ?? []), ...pricedModels(served.provider.id)];

@@ -9,6 +9,7 @@ import { mentionsSecrets } from '../../shared/contract/node.ts';
 import type { PromptBuilder } from '../prompt/system-prompt.ts';
 import type { ResultReader } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { LlmProvider } from '../llm/provider.ts';
 import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';
 import type { ModelCallVerdict } from '../turn/turn-ports.ts';
@@ -16,6 +17,7 @@ import type { PostCompactionHook } from '../turn/compaction/policy.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { invalidManifest, madeWith } from './define-judge.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
+import { fallbacksOf, type FallbackModel } from './own-providers.ts';
 import { schemaProblem } from '../turn/output.ts';
 
 /** A definition with the tools that its author passed as objects. Immutable. */
@@ -33,6 +35,8 @@ export interface Agent {
   readonly resultReaders?: readonly ResultReader[];
   /** By agent: filters given as objects, which may be functions of the author's own. */
   readonly handoffFilters?: ReadonlyMap<string, HandoffFilter>;
+  /** Those that its author gave as objects among its fallback models, by id. */
+  readonly providers?: ReadonlyMap<string, LlmProvider>;
 }
 
 /**
@@ -62,11 +66,15 @@ export interface DefinedAgent extends Agent {
 const brand = Symbol.for('millrace.agent');
 
 /** The fields of an agent file; `tools` takes tool objects beside names. */
-export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'handoffs' | 'instructions'> &
+export type AgentSource = Omit<
+  AgentInput,
+  'tools' | 'id' | 'outputSchema' | 'handoffs' | 'instructions' | 'fallbackModels'
+> &
   Pick<Agent, 'llmPolicy' | 'prepareStep' | 'postCompactionHooks' | 'resultReaders'> &
   AgentSpellings & {
     readonly id: string;
     readonly tools?: readonly (Tool | string)[];
+    readonly fallbackModels?: readonly FallbackModel[];
     /** The prompt, or what makes it for each run. See `PromptBuilder`. */
     readonly instructions?: string | PromptBuilder;
     /** JSON Schema, or a zod schema, which becomes one: transforms and refinements do not take part. */
@@ -113,11 +121,14 @@ export function defineAgent({
   for (const [name, values] of Object.entries({ resultReaders, postCompactionHooks })) {
     if (values?.some((value) => typeof value !== 'function')) problems.push(`${name}: must be functions`);
   }
+  const fallbacks = fallbacksOf(source['fallbackModels'], given.model);
+  problems.push(...fallbacks.problems);
   const output = outputSchemaOf(given.outputSchema);
   if (output.problem !== undefined) problems.push(`outputSchema: ${output.problem}`);
   const parsed = agentDefinition.safeParse({
     ...source,
     ...(given.handoffs && { handoffs: handoffs.rules }),
+    fallbackModels: fallbacks.entries,
     outputSchema: output.schema,
     tools: names,
   });
@@ -135,6 +146,7 @@ export function defineAgent({
       postCompactionHooks,
       resultReaders,
       handoffFilters: handoffs.filters.size > 0 ? handoffs.filters : undefined,
+      providers: fallbacks.providers.size > 0 ? fallbacks.providers : undefined,
     }),
   };
   Object.defineProperty(agent, brand, { value: true });

@@ -4,21 +4,24 @@ import { otherName } from '../../shared/base/ids.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './loaded-agent.ts';
+import { servedTo } from './own-providers.ts';
 import type { NamedFunctions } from './load-agents.ts';
 
 /** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
 export function configuredModels(agents: Iterable<LoadedAgent>, further: readonly string[], providers: Providers) {
   const names = new Set<string>();
-  const add = (model: string, provider: string | undefined) => {
+  const add = (model: string, provider: string | undefined, { providerFor } = providers) => {
     names.add(model);
-    const served = providers.providerFor(model, provider);
+    const served = providerFor(model, provider);
     if (served) names.add(served.model);
   };
   for (const name of further) add(name, undefined);
-  for (const { definition, tools } of agents) {
-    for (const { model, provider } of modelsOfAgent(definition)) add(model, provider);
+  for (const agent of agents) {
+    const { definition, tools } = agent;
+    const own = { ...providers, ...servedTo(agent, providers) };
+    for (const { model, provider } of modelsOfAgent(definition)) add(model, provider, own);
     for (const { preferredModel } of tools)
-      if (typeof preferredModel === 'object') add(preferredModel.model, preferredModel.provider);
+      if (typeof preferredModel === 'object') add(preferredModel.model, preferredModel.provider, own);
   }
   for (const name of [...(providers.models ?? []), ...(providers.prices ?? []).map(({ model }) => model)])
     names.add(name);

@@ -2,11 +2,11 @@ import { modelTier, type AgentDefinition, type ModelHint } from '../../shared/co
 import { jsonText } from '../../shared/base/json.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
-import type { Tool } from '../tools/tool.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import { FallbackChain, type ChainDeps } from '../llm/fallback-chain.ts';
 import type { CompactionPolicy, CompactionModels } from '../turn/compaction/policy.ts';
 import type { LoadedAgent } from './loaded-agent.ts';
+import { servedTo } from './own-providers.ts';
 
 /** A model, and who serves it. */
 export interface Served {
@@ -27,14 +27,16 @@ export interface PreferredModels {
 
 /** Looks up the models of `modelTierMap`, and those that the agent and its tools name themselves. */
 export function preferredModels(
-  { definition, tools }: { readonly definition: AgentDefinition; readonly tools: readonly Tool[] },
-  providers: Pick<Providers, 'providerFor'>,
+  agent: Pick<LoadedAgent, 'definition' | 'tools' | 'providers'>,
+  providers: Pick<Providers, 'providerFor' | 'guard'>,
 ): PreferredModels {
+  const { definition, tools } = agent;
+  const { providerFor } = servedTo(agent, providers);
   const problems: string[] = [];
   const found = new Map<string, Served>();
   const look = (field: string, model: string, provider?: string) => {
     const name = keyOf(model, provider);
-    const served = found.get(name) ?? providers.providerFor(model, provider);
+    const served = found.get(name) ?? providerFor(model, provider);
     if (!served) {
       const whose = provider === undefined ? '' : ` of provider ${provider}`;
       problems.push(`${field}: no provider serves model ${model}${whose}`);
@@ -55,7 +57,7 @@ export function preferredModels(
       return name ? [[tier, name] as const] : [];
     }),
   );
-  const agent = lookHint('preferredModel', definition.preferredModel);
+  const preferred = lookHint('preferredModel', definition.preferredModel);
   const hints = tools.flatMap((tool) => {
     const hint = lookHint(`tool ${tool.name}: preferredModel`, tool.preferredModel);
     return hint === undefined ? [] : [[tool.name, hint] as const];
@@ -64,7 +66,7 @@ export function preferredModels(
   const writer = summarizer && look('compaction.summarizer', summarizer.model, summarizer.provider);
   return {
     summarizer: writer && found.get(keyOf(writer.model, writer.provider)),
-    preferences: { tiers, tools: new Map(hints), agent },
+    preferences: { tiers, tools: new Map(hints), agent: preferred },
     problems,
     served: (model, provider) => found.get(keyOf(model, provider)),
   };

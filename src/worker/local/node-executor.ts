@@ -179,7 +179,8 @@ function portsFor(context: NodeContext, { keepMedia, redactor, clock }: NodeHost
 
 /** The models of the agent at the providers that the host knows. Throws `internal` where one of them has no provider. */
 function modelsFor(agent: LoadedAgent, host: NodeHost): AgentModels {
-  const { resolveProvider, clock, price = () => undefined, onAuthError } = host;
+  const { clock, price = () => undefined, onAuthError } = host;
+  const resolveProvider = (id: string) => agent.providers?.get(id) ?? host.resolveProvider(id);
   const { provider: own = defaultProvider, model, fallbackModels } = agent.definition;
   const providerFor = (name: string, id = own) => {
     const provider = resolveProvider(id);

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
+import { LlmError } from '../../../src/worker/llm/errors.ts';
+import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import type { ModelResolver } from '../../../src/worker/llm/backends/providers.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
@@ -300,6 +301,50 @@ describe('fallback models', () => {
     const w = world(source, down);
     expect(await w.run()).toMatchObject({ status: 'failed', error: { code: 'provider_unavailable' } });
     expect(w.asked()).toEqual(['a/m', 'b/two', 'c/three']);
+  });
+
+  test('a provider in code is one, with its own model or that of the agent, and its other fields may name it', async () => {
+    const asked: string[] = [];
+    const inCode = (id: string) =>
+      createScriptedProvider(
+        ({ model }) => {
+          asked.push(`${id}/${model}`);
+          return { error: { kind: 'overloaded' } };
+        },
+        { id },
+      );
+    const spare = inCode('spare');
+    const w = world(
+      {
+        fallbackModels: [spare, { provider: spare, model: 'm' }, { provider: inCode('last'), model: 'four' }, 'b/two'],
+        modelTierMap: { smart: { provider: 'spare', model: 'big' } },
+        preferredModel: 'smart',
+      },
+      down,
+    );
+    await w.run();
+    // The agent prefers its smart tier; the same model of the same provider is asked once.
+    expect(asked).toEqual(['spare/big', 'spare/m', 'last/four']);
+    expect(w.asked()).toEqual(['a/m', 'b/two']);
+  });
+
+  test('two providers of one id are a problem', () => {
+    const twins = [createScriptedProvider(down, { id: 'twin' }), createScriptedProvider(down, { id: 'twin' })];
+    expect(() => defineAgent({ id: 'x', model: 'm', fallbackModels: twins })).toThrow(
+      'fallbackModels: two providers have the id twin',
+    );
+  });
+
+  test('what a provider in code throws is without its keys', async () => {
+    const leaky: LlmProvider = {
+      ...createScriptedProvider(down, { id: 'leaky' }),
+      secrets: () => ['hunter2hunter2'],
+      generate: () => Promise.reject(new LlmError('bad_request', 'leaky', 'refused hunter2hunter2')),
+    };
+    const w = world({ fallbackModels: [leaky] }, down);
+    const view = await w.handle.run('go');
+    expect(view.error?.message).toContain('refused');
+    expect(JSON.stringify(view)).not.toContain('hunter2');
   });
 
   test('a model that is named again, in whatever notation, is asked once', async () => {

@@ -33,6 +33,8 @@ export interface ProviderAbout extends Pick<ProviderReport, 'id' | 'kind' | 'hos
 export interface Providers {
   /** Who serves a model, and the model's name there; undefined when no provider does. `provider` names one by its id. */
   providerFor(model: string, provider?: string): { readonly provider: LlmProvider; readonly model: string } | undefined;
+  /** A provider that the author of an agent brings, as one of these is: behind the same middlewares, without its keys in texts. */
+  readonly guard?: (provider: LlmProvider) => LlmProvider;
   /** Nothing was configured, so the built-in script answers. */
   readonly scripted: boolean;
   /** Keys, for the redactor. */
