@@ -10,11 +10,12 @@ test('every file on the page about tools is one that a worker reads', async () =
     'agents/tools/orders.ts',
     'agents/support.yaml',
     'agents/careful.yaml',
+    'agents/clerk.yaml',
     'agents/librarian.yaml',
     'policies.yaml',
   ]);
   const env = { MILLRACE_POLICIES: join(folder, 'policies.yaml') };
   const { agents, problems, warnings } = await pageAgents(folder, env);
   expect([problems, warnings]).toEqual([[], []]);
-  expect([...agents.keys()].sort()).toEqual(['careful', 'librarian', 'support']);
+  expect([...agents.keys()].sort()).toEqual(['careful', 'clerk', 'librarian', 'support']);
 });

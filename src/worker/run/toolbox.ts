@@ -250,6 +250,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     tenant,
     about: defined({ agentId: definition.id, tenant, threadId: request.thread, sessionId: request.sessionId }),
     metadata: request.metadata ?? {},
+    inputs: request.node?.inputs,
     keyFor: (step, index) => `${runId}:s${step}:t${index}`,
     childIdFor: (step, index) => childIdFor(runId, step, index),
     depth: depthOf(record, state),

@@ -2,6 +2,7 @@ import { isRecord } from '../../shared/base/json.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
+import { mappedArgs, type MappingSource } from './mapping.ts';
 import { ToolError } from './tool-error.ts';
 import type { Tool } from './tool.ts';
 
@@ -27,20 +28,36 @@ function optionsOf({ name, source }: Tool, options: Readonly<Record<string, Tool
 /** A tool as one agent uses it. */
 export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool {
   if (!options) return tool;
-  const { args, ...rest } = options;
-  const fixed = args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) };
+  const { args: fixedArgs, ...rest } = options;
+  const names = setNames({ ...rest, fixedArgs });
+  const parameters = names.length > 0 ? withoutFixedArgs(tool.parameters, names) : undefined;
   // An agent may ask for an approval where the tool does not, and do without where the tool asks for one at every call.
-  return { ...tool, ...defined(rest), ...fixed };
+  return { ...tool, ...defined({ ...rest, fixedArgs, parameters }) };
 }
 
-/** The arguments that the agent sets itself, with their secrets. Throws a `ToolError` when one of these is missing. */
+/** The arguments that the model does not set. */
+export function setNames({ fixedArgs, inputMapping }: SetArgs): readonly string[] {
+  return Object.keys({ ...inputMapping, ...fixedArgs });
+}
+
+interface SetArgs {
+  readonly fixedArgs?: ToolOptions['args'];
+  readonly inputMapping?: ToolOptions['inputMapping'];
+}
+
+/**
+ * The arguments that come from the run, and over them those that the agent sets itself, with their secrets. Throws a `ToolError`
+ * when one of these is missing.
+ */
 export function fixedArgs(
-  { fixedArgs: args }: Pick<Tool, 'fixedArgs'>,
+  { fixedArgs: args, inputMapping }: Pick<Tool, 'fixedArgs' | 'inputMapping'>,
   secrets: { get(name: string): string | undefined } | undefined,
+  source: MappingSource,
 ): Readonly<Record<string, unknown>> | undefined {
-  if (!args) return undefined;
+  const mapped = inputMapping && mappedArgs(inputMapping, source);
+  if (!args) return mapped;
   const resolved = configArgs(args, secrets ?? { get: () => undefined });
-  if (resolved.kind === 'ready') return resolved.args;
+  if (resolved.kind === 'ready') return { ...mapped, ...resolved.args };
   throw new ToolError('tool_unavailable', `this worker does not have the secret ${resolved.missing.join(', ')}`);
 }
 

@@ -237,6 +237,10 @@ export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   readonly source?: ToolSource;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;
+  /** Arguments that the run sets, with where it has their values. */
+  readonly inputMapping?: NonNullable<ToolOptions['inputMapping']>;
+  /** What of its results counts. */
+  readonly outputMapping?: NonNullable<ToolOptions['outputMapping']>;
   /** JSON Schema of the arguments, as the model sees it. */
   readonly parameters: Record<string, unknown>;
   /**

@@ -34,12 +34,33 @@ export type Sanitization = z.infer<typeof sanitization>;
 /** What becomes of a result that is larger than its bound. `spill-to-file`: all of it is kept, for `read_result`. */
 export const truncationStrategy = z.enum(['middle', 'tail', 'spill-to-file', 'summarize']);
 
+/** Names of fields and places of lists, with dots between them. */
+const valuePath = z
+  .string()
+  .max(512)
+  .regex(/^[\w$-]+(\.[\w$-]+)*$/, 'must be a path such as `metadata.customer`');
+
+/** What the path of an argument may begin with. `inputs` are those of a node. */
+export const mappingRoots = ['metadata', 'inputs', 'tenant', 'agentId', 'runId', 'threadId', 'sessionId'] as const;
+
 /** What an agent says about one of its tools, over what the tool says itself. */
 export const toolOptions = z.strictObject({
   /** Arguments that the model neither sees nor sets. */
   args: z
     .record(z.string(), z.union([configValue, z.number(), z.boolean(), z.null(), z.record(z.string(), configValue)]))
     .optional(),
+  /** Arguments that the model neither sees nor sets, each with where the run has its value. `args` come after them. */
+  inputMapping: z
+    .record(
+      z.string().min(1),
+      valuePath.refine(
+        (path) => mappingRoots.some((root) => root === path.split('.')[0]),
+        `must begin with one of ${mappingRoots.join(', ')}`,
+      ),
+    )
+    .optional(),
+  /** What the model gets of a result: one value of it, or an object of several. */
+  outputMapping: z.union([valuePath, z.record(z.string().min(1), valuePath)]).optional(),
   needsApproval: z.boolean().optional(),
   deferLoading: z.boolean().optional(),
   effect: toolEffect.optional(),

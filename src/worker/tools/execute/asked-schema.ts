@@ -1,4 +1,5 @@
 import { jsonText } from '../../../shared/base/json.ts';
+import { setNames } from '../configure.ts';
 import type { Tool } from '../tool.ts';
 import { checkedForm } from '../mcp/schema.ts';
 
@@ -9,8 +10,10 @@ const maxSchemaChars = 16_384;
  * The schema of the arguments that a person may give a call in place of the model's, so that a producer, which has no code of
  * tools, can refuse others. Undefined where it is too large: then only the worker checks them.
  */
-export function askedSchema(tool: Pick<Tool, 'parameters' | 'fixedArgs'>): Record<string, unknown> | undefined {
-  const schema = withoutFixed(checkedForm(tool.parameters), Object.keys(tool.fixedArgs ?? {}));
+export function askedSchema(
+  tool: Pick<Tool, 'parameters' | 'fixedArgs' | 'inputMapping'>,
+): Record<string, unknown> | undefined {
+  const schema = withoutFixed(checkedForm(tool.parameters), setNames(tool));
   return jsonText(schema).length <= maxSchemaChars ? schema : undefined;
 }
 

@@ -26,6 +26,8 @@ export interface ToolRunContext {
   /** Of the agent and the run, for rules. */
   readonly about?: Readonly<Record<string, unknown>> | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Of the workflow that the run is a node of. */
+  readonly inputs?: Readonly<Record<string, unknown>> | undefined;
   /** The idempotency key of a call: stable over retries, workers and crashes. */
   keyFor(step: number, index: number): string;
   /** The run that does the call at this place of the run. Absent: no run works for others here. */

@@ -104,6 +104,7 @@ function batchOf(
       promoted: host.promoted,
       redactor: host.redactor,
       secrets,
+      source: { ...context.about, runId: context.runId, metadata: context.metadata, inputs: context.inputs },
       carriesSecret: (args) => hadSecret(args) || (secrets !== undefined && carriesSecret(args, secrets.values())),
     },
     signal: AbortSignal.any([outer, lost.signal]),

@@ -1,6 +1,7 @@
 import { isRecord } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { fixedArgsIn, fixedArgs } from '../configure.ts';
+import type { MappingSource } from '../mapping.ts';
 import { parseArgs, shownArgs } from './args.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { ToolRegistry } from '../registry.ts';
@@ -39,6 +40,8 @@ export interface Preparation {
   readonly redactor: Redactor;
   /** For the arguments that the agent sets itself. */
   readonly secrets: { get(name: string): string | undefined } | undefined;
+  /** For those that come from the run. */
+  readonly source: MappingSource;
   readonly carriesSecret: (args: unknown) => boolean;
 }
 
@@ -58,12 +61,12 @@ export async function checkCall(
   call: StepCall,
   tool: Tool,
   raw: unknown,
-  { redactor, secrets, carriesSecret }: Preparation,
+  { redactor, secrets, source, carriesSecret }: Preparation,
 ): Promise<PreparedCall> {
   try {
     if (carriesSecret(raw))
       return refused(call, 'invalid_input', 'the arguments contain a secret, which must not be passed on');
-    const fixed = fixedArgs(tool, secrets);
+    const fixed = fixedArgs(tool, secrets, source);
     const taken = fixed ? fixedArgsIn(raw, Object.keys(fixed)) : [];
     if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);
     const checked = await tool.check(fixed && isRecord(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));

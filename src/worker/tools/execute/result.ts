@@ -6,7 +6,8 @@ import { clip } from '../../../shared/base/text.ts';
 import type { CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { fitResult } from './fit.ts';
 import type { ReadyCall } from './prepare.ts';
-import { errorResult, faultOf } from '../tool-error.ts';
+import { mappedResult } from '../mapping.ts';
+import { errorResult, faultOf, ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 
@@ -24,7 +25,8 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
   const { trust, sensitivity } = batch.mixed.get(call.index) ?? tool;
   const origin = output.origin ?? { toolName: call.name, trust, sensitivity };
   try {
-    const written = typeof output.value === 'string' ? output.value : (jsonOf(output.value) ?? '');
+    const value = tool.outputMapping && !output.isError ? mappedResult(tool.outputMapping, output.value) : output.value;
+    const written = typeof value === 'string' ? value : (jsonOf(value) ?? '');
     // Before any of it is kept.
     const text = batch.host.redactor.secrets(written);
     if (text.trim() === '') return { content: noOutput };
@@ -50,8 +52,9 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
       sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
       handle: output.handle ?? fitted.handle,
     };
-  } catch {
-    return errorResult({ kind: 'invalid_output', message: 'its result cannot be written as JSON' }, call.name);
+  } catch (thrown) {
+    const message = thrown instanceof ToolError ? thrown.message : 'its result cannot be written as JSON';
+    return errorResult({ kind: 'invalid_output', message }, call.name);
   }
 }
 
