@@ -1,13 +1,14 @@
 import { openClient } from './options/open-client.ts';
 import { examples } from './cli.ts';
 import { followOrDetach, inputFrom, requestFrom, startOptions } from './options/start-options.ts';
-import { command, text, value } from './options/command.ts';
+import { command, flag, text, value } from './options/command.ts';
 import { dialectOption, wholeNumber } from './options/arguments.ts';
 
 export const addRun = command('run <agent> [input]', {
   description: 'Enqueue one run and stream it to the terminal.',
   options: [
     text('--thread <id>', 'make it the next message of this thread; an id that is new begins one'),
+    flag('--compact', 'have the older part of the thread summarised first; needs --thread'),
     text('--model <name>', 'use this model instead of the agent’s own'),
     text('--task <id>', 'have the run work on this task of the agents’ folder'),
     value('--max-steps <n>', 'at most n rounds of tool calls, so n + 1 model calls', wholeNumber(1, 10_000)),
@@ -22,7 +23,7 @@ export const addRun = command('run <agent> [input]', {
       'millrace run support "Where is order 7?" --json | jq .type',
     ) + '\n\nCtrl-C stops following the run, which goes on; `millrace cancel RUN` stops it.',
   work: async (cli, agent, given, options) => {
-    const { thread, model, task, maxSteps, maxModelCalls: maxLlmCalls } = options;
+    const { thread, compact, model, task, maxSteps, maxModelCalls: maxLlmCalls } = options;
     const input = await inputFrom(
       cli,
       given,
@@ -30,7 +31,16 @@ export const addRun = command('run <agent> [input]', {
     );
     const overrides = model === undefined ? undefined : { model };
     const limits = maxSteps === undefined && maxLlmCalls === undefined ? undefined : { maxSteps, maxLlmCalls };
-    const request = { ...requestFrom(options), agent, input, thread, overrides, task, limits };
+    const request = {
+      ...requestFrom(options),
+      agent,
+      input,
+      thread,
+      compact: compact ? (true as const) : undefined,
+      overrides,
+      task,
+      limits,
+    };
     await using mill = openClient(cli);
     return await followOrDetach(cli, mill, await mill.enqueue(request, { signal: cli.interrupted }), options);
   },

@@ -61,6 +61,8 @@ export const runRequest = z.strictObject({
   agentVersion: z.string().min(1).max(64).optional(),
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
+  /** Before its first model call the older part of its thread is replaced by a summary, however long it is. The agent needs `compaction`. */
+  compact: z.literal(true).optional(),
   /** What becomes of this run while another one has the lock of its thread. Default `queue`. */
   onBusy: z.enum([...onBusy.options, 'steer']).optional(),
   /** Runs of one batch share its budget and are counted together. */

@@ -111,7 +111,7 @@ export function compactionModels(
 export function compactionPolicyOf(
   { definition, postCompactionHooks: hooks = [] }: LoadedAgent,
   models: CompactionModels | undefined,
-  beside: Pick<CompactionPolicy, 'report' | 'requests'>,
+  beside: Pick<CompactionPolicy, 'report' | 'requests' | 'compactsFirst'>,
 ): CompactionPolicy | undefined {
   if (!definition.compaction || !models) return undefined;
   const { keepTurns, emergencyKeepTurns, summaryMaxTokens } = definition.compaction;

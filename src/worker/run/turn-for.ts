@@ -39,7 +39,10 @@ export function turnFor(
 ): { readonly spec: TurnSpec; readonly deps: TurnDeps } | RunError {
   const found = modelsFor(run, deps);
   if (found instanceof RunError) return found;
-  const limits = effectiveLimits(found.agent.definition, run.record.request, deps.limitCaps);
+  const { definition } = found.agent;
+  if (run.record.request.compact && !definition.compaction)
+    return new RunError('validation', `compact: agent ${definition.id} has no \`compaction\``);
+  const limits = effectiveLimits(definition, run.record.request, deps.limitCaps);
   startTimers(run, limits);
   return {
     spec: { ...specOf(run, found, prepared?.system ?? ''), limits, preferences: deps.preferencesFor(found.agent) },
@@ -141,12 +144,13 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
 
 /** The compaction of a conversation; undefined for agents without one. */
 function compactionFor(
-  { log }: Pick<OpenRun, 'log'>,
+  { log, record }: Pick<OpenRun, 'log' | 'record'>,
   agent: LoadedAgent,
   deps: Pick<RunDeps, 'compactionModelsFor' | 'compactionRequests' | 'metrics'>,
 ): TurnDeps['compaction'] {
   return compactionPolicyOf(agent, deps.compactionModelsFor(agent), {
     requests: deps.compactionRequests,
+    compactsFirst: record.request.compact,
     report(outcome, cause) {
       deps.metrics?.compacted(agent.definition.id, outcome);
       if (outcome === 'failed') log.warn({ err: cause }, 'conversation was not compacted');

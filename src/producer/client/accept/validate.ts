@@ -38,7 +38,7 @@ function mixedWith(request: RunRequest) {
 
 /** Fields that make no sense beside each other. */
 function refuseContradictions(request: RunRequest): void {
-  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input } = request;
+  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input, compact } = request;
   const problems = [
     ...mixedWith(request),
     evaluate !== undefined &&
@@ -56,6 +56,10 @@ function refuseContradictions(request: RunRequest): void {
         path: 'onBusy',
         message: 'steer cannot be delayed: it sends the message to the run that is running now',
       },
+    compact !== undefined &&
+      thread === undefined && { path: 'compact', message: 'needs a thread: without one there is nothing to summarise' },
+    compact !== undefined &&
+      onBusy === 'steer' && { path: 'compact', message: 'cannot be given with steer: a running run reads the message' },
     onBusy !== undefined &&
       thread === undefined && { path: 'onBusy', message: 'needs a thread: without one no other run is in the way' },
   ].filter((problem) => problem !== false);

@@ -38,7 +38,7 @@ type Skipped = Extract<CompactionAnswer, { compacted: false }>;
 
 /**
  * Before a step's model call: replaces older messages by a summary when the request is longer than its model takes, or
- * when a caller asked for that. When the summary fails, the turn goes on with what it has.
+ * when a caller asked for that: a program of this process, or the request of the run. When the summary fails, the turn goes on with what it has.
  */
 export async function compactBefore(turn: Turn, coming: ComingCall): Promise<void> {
   const { compaction: policy } = turn.deps;
@@ -48,6 +48,11 @@ export async function compactBefore(turn: Turn, coming: ComingCall): Promise<voi
   if (requests?.isAsked) {
     const answer = await compact({ turn, policy, coming, source: 'manual' });
     return requests.answer(answer);
+  }
+  // A worker that continues the run finds in the journal that it was done.
+  if (policy.compactsFirst && coming.step === 1 && !turn.growing.state.compaction) {
+    await compact({ turn, policy, coming, source: 'manual' });
+    return;
   }
   if (coming.step < turn.restsUntilStep) return;
   if (requestTokens(turn, coming) <= thresholdFor(policy, coming)) return;

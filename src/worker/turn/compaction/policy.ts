@@ -47,6 +47,8 @@ export interface CompactionPolicy {
   /** Tokens that a model takes, prompt and answer together. */
   contextWindowOf(model: string, provider: string | undefined): number;
   readonly hooks: readonly PostCompactionHook[];
+  /** The caller of the run asks for one before its first model call. */
+  readonly compactsFirst?: boolean | undefined;
   /** Where a program of this process asks for compactions. */
   readonly requests?: CompactionRequests | undefined;
   /** Gets every outcome; for a log and metrics. Must not throw. */

@@ -61,6 +61,20 @@ test('over the threshold older turns give way to one summary and the latest ones
   expect(outcomes).toEqual(['compacted']);
 });
 
+test('a caller has a short conversation compacted before the first model call, once', async () => {
+  const initial = turnsOf(9, 800);
+  const { compaction, requests } = makeCompaction({ window: 128_000, compactsFirst: true });
+  const world = makeTurn({ initial, script: reads(2), tools: [pages], deps: { compaction } });
+  await world.run();
+  expect(requests).toHaveLength(1);
+  expect(isSummary(bodyOf(world.requests[0])[0])).toBe(true);
+  expect(world.eventsOf('context.compacted')).toMatchObject([{ source: 'manual' }]);
+  const short = makeCompaction({ compactsFirst: true });
+  const small = makeTurn({ initial: turnsOf(2, 10), deps: { compaction: short.compaction } });
+  expect(await small.run()).toMatchObject({ status: 'completed' });
+  expect([short.outcomes, small.eventsOf('context.compacted')]).toEqual([['nothing_to_trim'], []]);
+});
+
 test('without compaction, and below the threshold, nothing is different', async () => {
   const initial = turnsOf(9, 800);
   const without = makeTurn({ initial });
