@@ -10,15 +10,15 @@ import type { NamedFunctions } from './load-agents.ts';
 /** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
 export function configuredModels(agents: Iterable<LoadedAgent>, further: readonly string[], providers: Providers) {
   const names = new Set<string>();
-  const add = (model: string, provider: string | undefined, { providerFor } = providers) => {
+  const add = (model: string, provider: string | undefined, of: Pick<Providers, 'providerFor'> = providers) => {
     names.add(model);
-    const served = providerFor(model, provider);
+    const served = of.providerFor(model, provider);
     if (served) names.add(served.model);
   };
   for (const name of further) add(name, undefined);
   for (const agent of agents) {
     const { definition, tools } = agent;
-    const own = { ...providers, ...servedTo(agent, providers) };
+    const own = servedTo(agent, providers);
     for (const { model, provider } of modelsOfAgent(definition)) add(model, provider, own);
     for (const { preferredModel } of tools)
       if (typeof preferredModel === 'object') add(preferredModel.model, preferredModel.provider, own);

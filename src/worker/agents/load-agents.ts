@@ -189,7 +189,7 @@ function withoutFields(source: AgentSource, problems: readonly string[]): Agent 
   const wrong = new Set(problems.map((problem) => /^[^\s.:]+(?=[.:])/.exec(problem)?.[0]));
   const { id, ...rest } = Object.fromEntries(Object.entries(source).filter(([field]) => !wrong.has(field)));
   try {
-    return defineAgent({ model: unknownModel, ...rest, id: id ?? 'unknown' } as AgentSource);
+    return defineAgent({ model: unknownModel, ...rest, id: id ?? 'unknown' });
   } catch {
     return undefined;
   }

@@ -63,8 +63,9 @@ export async function openToolbox(agent: LoadedAgent, run: ToolboxRun, services:
 
 /** The tools of an agent as far as they are known before a run: those of servers and capabilities are not. */
 export function knownTools(agent: LoadedAgent, services: ToolServices): ToolRegistry {
-  const { tools, collisions, advertises } = setOf(agent, undefined, services);
-  return createToolRegistry(configuredTools(tools(), agent.definition.toolOptions, collisions), advertises);
+  const set = setOf(agent, undefined, services);
+  const tools = configuredTools(set.tools(), agent.definition.toolOptions, set.collisions);
+  return createToolRegistry(tools, set.advertises);
 }
 
 /** What the agent's capabilities and then the injections add. In a sandbox: tools, and no servers. */

@@ -31,7 +31,7 @@ describe('arguments from the run', () => {
   test('are neither seen nor set by the model, and appear in no event', async () => {
     const { seen, world, advertised } = await find({ inputMapping }, { order: '7' });
     expect(seen).toEqual([{ customer: 'c-7', order: '7' }]);
-    expect(Object.keys((advertised[0]?.parameters['properties'] ?? {}) as object)).toEqual(['order', 'limit']);
+    expect(Object.keys(advertised[0]?.parameters['properties'] ?? {})).toEqual(['order', 'limit']);
     expect(JSON.stringify(world.events)).not.toContain('c-7');
     const set = await find({ inputMapping }, { order: '7', customer: 'c-8' });
     expect(set.seen).toEqual([]);
