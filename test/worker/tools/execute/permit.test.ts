@@ -398,3 +398,16 @@ describe('a rule about sub-agents', () => {
     expect((await run({ agent: 'research' })).kind).toBe('failed');
   });
 });
+
+test.each(['here', 'by a worker that was lost'])(
+  'a handoff that is recorded %s emits no event of a tool',
+  async (where) => {
+    const world = makeWorld();
+    const tools = [createHandoffTool('billing', undefined), tool('look', () => 'seen')];
+    const recorded = { status: 'tool_result', result: { content: 'It goes on.', handoff: 'billing' } } as const;
+    const handoff = { name: 'transfer_to_billing', ...(where === 'here' ? {} : recorded) };
+    await world.run(tools, calls(handoff, 'look'), {}, { hasAgent: () => true });
+    const ofTools = world.events.filter(({ type }) => type.startsWith('tool.execute'));
+    expect(ofTools).toMatchObject([{ toolName: 'look' }, { toolName: 'look' }]);
+  },
+);
