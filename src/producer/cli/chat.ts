@@ -11,6 +11,7 @@ import { openClient } from './options/open-client.ts';
 import { choice, command, flag, text, value, type ValuesOf } from './options/command.ts';
 import { examples, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options/arguments.ts';
+import { callOf } from './show/call-of.ts';
 import { ChatPrinter } from './show/chat-printer.ts';
 import { itemText } from './show/thread-item.ts';
 import type { ThreadItem } from '../../shared/contract/thread/thread-items.ts';
@@ -79,8 +80,9 @@ async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> 
   cli.interrupted.removeEventListener('abort', onSignal);
   interrupts.leave();
   lines[Symbol.dispose]();
-  if (current !== undefined) note(`The answer goes on: millrace tail ${current}   Stop it: millrace cancel ${current}`);
-  note(`Go on with this thread: millrace chat ${agent} --thread ${talk.thread}`);
+  if (current !== undefined)
+    note(`The answer continues: ${callOf(cli)} tail ${current}   Stop it: ${callOf(cli)} cancel ${current}`);
+  note(`Go on with this thread: ${callOf(cli)} chat ${agent} --thread ${talk.thread}`);
   return code;
 }
 

@@ -7,6 +7,7 @@ import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { asJson, command } from './options/command.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
+import { callOf } from './show/call-of.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet = command('get <run>', {
@@ -22,12 +23,12 @@ export const addGet = command('get <run>', {
     const threadId = view.status === 'queued' ? view.thread : undefined;
     const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);
     if (json) return printJson(cli, view);
-    cli.stdout.write(textOf(view, thread, cli.stdout));
+    cli.stdout.write(textOf(view, thread, cli));
     return exitCodes.ok;
   },
 });
 
-function textOf(view: RunView, thread: ThreadView | undefined, stream: Cli['stdout']): string {
+function textOf(view: RunView, thread: ThreadView | undefined, cli: Cli): string {
   const rows: Fact[] = [
     ['run', view.runId],
     ['agent', view.agent],
@@ -54,11 +55,11 @@ function textOf(view: RunView, thread: ThreadView | undefined, stream: Cli['stdo
     ),
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
-  const ways = waysOn(view);
+  const ways = waysOn(view, callOf(cli));
   return [
     table(known(rows)),
     ways.length > 0 ? `${ways.join('\n')}\n` : '',
-    attemptsOf(view, stream),
+    attemptsOf(view, cli.stdout),
     view.result?.text ? `${printable(view.result.text)}\n` : '',
   ]
     .filter((part) => part !== '')

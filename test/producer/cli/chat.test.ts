@@ -41,7 +41,8 @@ describe('from a pipe', () => {
   test('each line is a message of one thread, and the model sees the earlier ones', async () => {
     const { code, stdout, stderr } = await piped(['plain'], { text: 'first' }, '', { text: 'second' });
     expect([code, stdout]).toEqual([0, 'first\nsecond\n']);
-    const [, thread = ''] = /^Go on with this thread: millrace chat plain --thread ([0-9a-f]{12})$/m.exec(stderr) ?? [];
+    const [, thread = ''] =
+      /^Go on with this thread: node bin\/millrace\.mjs chat plain --thread ([0-9a-f]{12})$/m.exec(stderr) ?? [];
     expect(stderr).toContain(`Thread ${thread}. /help lists the commands.\n`);
     expect(await lastSent(shared.world, thread)).toMatchObject([
       { role: 'user', content: planInput({ text: 'first' }) },
@@ -203,7 +204,7 @@ describe('from a pipe', () => {
     chat.signal('SIGTERM');
     expect(await chat.exited).toBe(130);
     const runId = (await world.mill.list({ thread: 'let-go' })).runs[0]?.runId ?? '';
-    expect(chat.stderr).toContain(`The answer goes on: millrace tail ${runId} `);
+    expect(chat.stderr).toContain(`The answer continues: node bin/millrace.mjs tail ${runId} `);
     world.provider.gates.open('let-go');
     expect((await world.mill.result(runId)).status).toBe('completed');
   });
@@ -320,7 +321,7 @@ describe('at a terminal', () => {
     await terminal.shows(/\nhello there\ncompleted .*\n> $/);
     terminal.press(ctrlD);
     expect(await terminal.exited).toBe(0);
-    expect(terminal.screen).toContain('millrace chat plain --thread prompted\n');
+    expect(terminal.screen).toContain(' chat plain --thread prompted\n');
   });
 
   test('what comes while a person types is shown after the line', async () => {

@@ -13,7 +13,7 @@ test('a run that waits for money shows what for and how it goes on', async () =>
   const { runId } = await suspendedRun(world, money, { batch: 'b1' });
   const got = await millrace(['get', runId], { env: settings(world.prefix) });
   expect(got.stdout).toContain('money of batch b1: the next call may cost $0.02');
-  for (const way of [`millrace approve ${runId}`, `millrace deny ${runId}`, '--top-up'])
+  for (const way of [`millrace.mjs approve ${runId}`, `millrace.mjs deny ${runId}`, '--top-up'])
     expect(got.stdout).toContain(way);
   const listed = await millrace(['runs', '--status', 'suspended'], { env: settings(world.prefix) });
   expect(listed.stdout).toContain('money of batch b1');

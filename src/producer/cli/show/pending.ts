@@ -15,11 +15,14 @@ export function waitsFor({ pending }: Pick<RunView, 'pending'>): string {
   return pending.map(describe).join(', ');
 }
 
-/** Command lines that end the wait; none when it ends by itself. */
-export function waysOn({ runId, pending }: Waiting): readonly string[] {
+/** Command lines that end the wait, as they are typed here; none when it ends by itself. */
+export function waysOn({ runId, pending }: Waiting, millrace: string): readonly string[] {
   const calls = pending.filter(isAboutCall);
   const money = pending.some(({ kind }) => kind === 'budget');
-  const lines = [calls.flatMap((item) => waysOf(runId, item)), money ? moneyWays(runId) : []].flat();
+  const lines = [
+    calls.flatMap((item) => waysOf(runId, item, millrace)),
+    money ? moneyWays(runId, millrace) : [],
+  ].flat();
   const width = Math.max(0, ...lines.map(([command]) => command.length));
   return lines.map(([command, effect]) => `${command.padEnd(width)}   ${effect}`);
 }
@@ -49,24 +52,24 @@ export function commandsFor({ runId, pending }: Waiting, millrace: string): read
 
 type Way = readonly [command: string, effect: string];
 
-function waysOf(runId: string, item: PendingView): readonly Way[] {
+function waysOf(runId: string, item: PendingView, millrace: string): readonly Way[] {
   const { kind, mode } = item;
   const call = quoted(pendingNameOf(item));
-  const answer: Way = [`millrace approve ${runId} ${call} --answer TEXT`, 'answer it'];
-  const deny: Way = [`millrace deny ${runId} ${call} --reason TEXT`, 'deny it; the model is informed'];
+  const answer: Way = [`${millrace} approve ${runId} ${call} --answer TEXT`, 'answer it'];
+  const deny: Way = [`${millrace} deny ${runId} ${call} --reason TEXT`, 'deny it; the model is informed'];
   if (kind === 'user_input') return [answer, deny];
-  const grant: Way = [`millrace approve ${runId} ${call}`, kind === 'approval' ? 'let it run' : 'run it once more'];
-  const edit: Way = [`millrace approve ${runId} ${call} --args JSON`, 'let it run with other arguments'];
+  const grant: Way = [`${millrace} approve ${runId} ${call}`, kind === 'approval' ? 'let it run' : 'run it once more'];
+  const edit: Way = [`${millrace} approve ${runId} ${call} --args JSON`, 'let it run with other arguments'];
   const result: Way = [answer[0], kind === 'approval' ? 'give its result' : 'it happened, and this is its result'];
   if (kind === 'unknown_outcome') return [grant, result, deny];
   return mode === 'deferred' ? [grant, edit, result, deny] : [grant, edit, deny];
 }
 
-function moneyWays(runId: string): readonly Way[] {
+function moneyWays(runId: string, millrace: string): readonly Way[] {
   return [
-    [`millrace approve ${runId}`, 'go over the cap for this step'],
-    [`millrace approve ${runId} --top-up 5`, 'give it 5 dollars more'],
-    [`millrace deny ${runId}`, 'end it with budget_exceeded'],
+    [`${millrace} approve ${runId}`, 'go over the cap for this step'],
+    [`${millrace} approve ${runId} --top-up 5`, 'give it 5 dollars more'],
+    [`${millrace} deny ${runId}`, 'end it with budget_exceeded'],
   ];
 }
 
