@@ -15,7 +15,7 @@ app.get('/runs/:runId/events', async (request, response) => {
   const headers = { 'last-event-id': request.get('last-event-id') ?? '0' };
   const answer = await follow(request.params.runId, new Request('http://app/', { headers, signal: gone.signal }));
   response.status(answer.status).setHeaders(answer.headers);
-  Readable.fromWeb(answer.body!)
+  Readable.from(answer.body!)
     .on('error', () => response.end())
     .pipe(response);
 });

@@ -41,8 +41,18 @@ export async function follow(runId: string, { headers, signal }: Request): Promi
     for await (const event of mill.events(runId, { after, signal }))
       yield `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
   }
-  const body = ReadableStream.from(lines()).pipeThrough(new TextEncoderStream());
-  return new Response(body, { headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' } });
+  const events = lines();
+  const body = new ReadableStream<string>({
+    async pull(controller) {
+      const { done, value } = await events.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: () => void events.return(undefined),
+  });
+  return new Response(body.pipeThrough(new TextEncoderStream()), {
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' },
+  });
 }
 
 function refused(error: unknown): Response {

@@ -9,14 +9,17 @@ const { devDependencies, optionalDependencies } = JSON.parse(readFileSync(join(r
   devDependencies: Record<string, string>;
   optionalDependencies: Record<string, string>;
 };
-const compiler = ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`);
+const pinned = (...names: string[]) => names.map((name) => `${name}@${devDependencies[name]}`);
+const compiler = pinned('typescript', '@types/node');
+/** What the examples import beside the package. */
+const usedByExamples = pinned('express', '@types/express', 'vitest');
 
 const scratch = mkdtempSync(join(tmpdir(), 'millrace-package-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 cloneInto(join(scratch, 'clone'));
 const tarball = pack(join(scratch, 'clone'), scratch);
 const folder = join(scratch, 'consumer');
-installInto(folder, tarball, compiler);
+installInto(folder, tarball, [...compiler, ...usedByExamples]);
 
 /** What importing `millrace` must not load, beside what an installation may leave out. */
 const loadedLater = ['ajv', 'bullmq', 're2js'];
