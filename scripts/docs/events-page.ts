@@ -12,6 +12,7 @@ same in the words of other systems: [dialects](../dialects.md).
 - An event has at most 64 KiB as JSON; one with an answer (\`text.complete\`, \`agent.response\`, \`agent.end\`, \`node.completed\`,
   \`run.completed\`, \`run.failed\`) 1 MiB. Of a longer one the middle of its long texts, and the end of its long lists, are left out,
   and \`truncated\` names the fields. The run has its result whole. A longer delta becomes several.
+  A \`subagent.event\` is as long as the event in it, and its own envelope.
 - Replay buffer of a run: the stream \`<prefix>:{<runId>}:events\`, entry id \`<sequenceNumber>-0\`, field \`e\` the event as
   JSON.
 - Live: the channel \`<prefix>:{<runId>}:live\` (a sharded channel in a Cluster), each message a JSON array of one or more

@@ -103,6 +103,8 @@ test('a run id with characters that ours never have is invalid, another that is 
 test.each([
   ['onBusy', 'without a thread', { onBusy: 'interrupt' }],
   ['onBusy', 'for a message that is to be sent later', { onBusy: 'steer', thread: 't', delayMs: 1_000 }],
+  ['compact', 'without a thread', { compact: true }],
+  ['compact', 'for a message that a running run reads', { compact: true, onBusy: 'steer', thread: 't' }],
   ['deadlineMs', 'that has passed before the run may begin', { deadlineMs: 1_000, delayMs: 1_000 }],
 ])('%s is refused %s', (path, _, fields) => {
   const error = refusalOf(() => parseRequest({ ...good, ...fields }));
