@@ -56,13 +56,10 @@ const commandsOf: Readonly<Record<Upload, (release: Release, env: Env) => readon
   image: ({ version, revision }, env) => {
     const image = setting(env, 'RELEASE_IMAGE', 'the name of the image, like registry.example/millrace');
     const tags = isCandidate(version) ? [version] : [version, 'latest'];
-    return [
-      ...['docker', 'buildx', 'build', '--platform', 'linux/amd64,linux/arm64'],
-      ...['--build-arg', `VERSION=${version}`, '--build-arg', `REVISION=${revision}`],
-      ...['--provenance=mode=max', '--sbom=true'],
-      ...tags.flatMap((tag) => ['--tag', `${image}:${tag}`]),
-      ...['--push', '.'],
-    ];
+    const names = tags.map((tag) => `--tag ${image}:${tag}`).join(' ');
+    const about = `--build-arg VERSION=${version} --build-arg REVISION=${revision}`;
+    const proofs = '--provenance=mode=max --sbom=true';
+    return `docker buildx build --platform linux/amd64,linux/arm64 ${about} ${proofs} ${names} --push .`.split(' ');
   },
   chart: ({ chart }, env) => {
     const registry = setting(env, 'RELEASE_CHARTS', 'where charts go, like oci://registry.example/charts');
