@@ -58,6 +58,10 @@ const fakeNpm = `
 const fs = require('node:fs');
 fs.appendFileSync('npm-calls', process.argv.slice(2).join(' ') + '\\n');
 if (process.env.NPM_FAILS) process.exit(1);
+if (process.argv[2] === 'install') {
+  fs.mkdirSync('node_modules/c-needs-24');
+  process.exit(0);
+}
 const { packages } = JSON.parse(fs.readFileSync('package-lock.json', 'utf8'));
 delete packages['node_modules/b-win32'];
 fs.rmSync('node_modules', { recursive: true, force: true });
@@ -208,6 +212,22 @@ test('an old Node is enough when the installation brought the pinned one', () =>
   program(join(project, 'node_modules/.bin/node'), '#!/bin/sh\necho v24.21.0\n');
   symlinkSync('/bin/sh', join(bin, 'sh'));
   expect(setup({ ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') })).toEqual({ code: 0, output: '' });
+});
+
+test('what npm leaves out under an old Node is installed with the pinned one', () => {
+  const { project, bin, setup } = machine();
+  writeFileSync(join(project, 'package.json'), '{"optionalDependencies":{"c-needs-24":"1.0.0"}}');
+  setup(redisElsewhere);
+  mkdirSync(join(project, 'node_modules/.bin'), { recursive: true });
+  const pinned = `[ "$1" = --version ] && echo v24.21.0 || { echo pinned >> npm-calls; exec '${process.execPath}' "$@"; }`;
+  program(join(project, 'node_modules/.bin/node'), `#!/bin/sh\n${pinned}\n`);
+  rmSync(join(project, 'node_modules/c-needs-24'), { recursive: true, force: true });
+  symlinkSync('/bin/sh', join(bin, 'sh'));
+  const old = { ...redisElsewhere, NODE_OPTIONS: pretend('20.9.0') };
+  expect(setup(old)).toMatchObject({ code: 0, output: expect.stringContaining('what needs Node 24') as string });
+  expect(npmCalls(project).slice(-2)).toEqual(['pinned', expect.stringMatching(/^install --no-save /)]);
+  expect(existsSync(join(project, 'node_modules/c-needs-24'))).toBe(true);
+  expect(setup(old)).toEqual({ code: 0, output: '' });
 });
 
 test('a pinned Node whose install script did not run is installed again, and a missing one is an error', () => {
