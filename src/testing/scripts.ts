@@ -94,7 +94,7 @@ export function byModel(scripts: Readonly<Record<string, Script>>): ModelScript 
   return chosenBy('model', ({ model }) => model, scripts);
 }
 
-/** The same for each agent, by its id: for agents that ask each other or hand over. */
+/** The same for each agent, by its id: for agents that ask each other or hand over. Summaries are asked for in no agent's name. */
 export function byAgent(scripts: Readonly<Record<string, Script>>): ModelScript {
   return chosenBy('agent', ({ metadata }) => String(metadata?.['agent_name'] ?? ''), scripts);
 }

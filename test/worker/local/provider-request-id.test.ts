@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { chat, startRawProvider, status } from '../../support/raw-provider.ts';
@@ -16,4 +18,22 @@ test('the id that the provider gives a request is reported with its attempt, whe
     { outcome: 'failed', providerRequestId: 'req_refused' },
     { outcome: 'succeeded', providerRequestId: 'chatcmpl-raw' },
   ]);
+});
+
+test('the id that the provider was sent is that of one step of the run, and of no other', async () => {
+  await using provider = await startRawProvider([
+    chat(() => ({ toolCalls: [{ name: 'look', args: {} }] })),
+    chat(() => ({ text: 'Hello.' })),
+  ]);
+  const look = defineTool({ name: 'look', description: 'Looks.', inputSchema: z.object({}), execute: () => 'seen' });
+  const handle = createAgentWith(defineAgent({ id: 'plain', model: 'any', tools: [look] }), {
+    env: { OPENAI_BASE_URL: provider.url },
+  });
+  const calls: { readonly requestId: string }[] = [];
+  const stream = handle.stream('Hi');
+  for await (const event of stream) if (event.type === 'llm.call') calls.push(event);
+  const { runId } = await stream.result;
+  const sent = provider.requests.map(({ headers }) => headers['idempotency-key']);
+  expect(sent).toEqual([`${runId}:step:1`, `${runId}:step:2`]);
+  expect(calls.map(({ requestId }) => requestId)).toEqual(sent);
 });
