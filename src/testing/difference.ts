@@ -80,6 +80,6 @@ function textsFrom(expected: string, actual: string): Omit<Difference, 'path'> {
 /** A value in words, not too long. */
 export function shown(value: unknown, maxChars = shownChars): string {
   if (value === undefined) return 'nothing';
-  const text = jsonText(value) ?? String(value);
+  const text = jsonText(value);
   return text.length <= maxChars ? text : `${clip(text, maxChars)}…`;
 }

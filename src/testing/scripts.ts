@@ -96,7 +96,11 @@ export function byModel(scripts: Readonly<Record<string, Script>>): ModelScript 
 
 /** The same for each agent, by its id: for agents that ask each other or hand over. Summaries are asked for in no agent's name. */
 export function byAgent(scripts: Readonly<Record<string, Script>>): ModelScript {
-  return chosenBy('agent', ({ metadata }) => String(metadata?.['agent_name'] ?? ''), scripts);
+  const nameIn = ({ metadata }: LlmRequest) => {
+    const name = metadata?.['agent_name'];
+    return typeof name === 'string' ? name : '';
+  };
+  return chosenBy('agent', nameIn, scripts);
 }
 
 function chosenBy(

@@ -147,3 +147,20 @@ test.each(['a b', 'x'.repeat(300), '../../etc'])(
     expect((await linesUntil(world.worker, runId, 'run ended')).at(-1)).toMatchObject({ requestId });
   },
 );
+
+test('every line of a process is JSON, and every line about a run has its id', async () => {
+  const { world } = shared;
+  const input = planInput({ calls: [{ name: 'charge', args: { id: 'x' } }] }, { text: 'Done.' });
+  const { runId } = await submit({ agent: 'hands', input }, 'lines-1');
+  await world.ended({ runId });
+  await linesUntil(world.worker, runId, 'run ended');
+  for (const child of [world.producer, world.worker]) {
+    const lines = child.output.split('\n').slice(0, -1);
+    expect(lines.length).toBeGreaterThan(1);
+    const parsed = lines.map((line) => JSON.parse(line) as Line);
+    const aboutRuns = parsed.filter(({ msg }) => String(msg).startsWith('run '));
+    expect(aboutRuns.length).toBeGreaterThan(0);
+    for (const line of aboutRuns) expect(line).toMatchObject({ runId: expect.stringMatching(/^[0-9A-Z]{26}$/) });
+    for (const line of parsed) expect(line).toMatchObject({ level: expect.any(String), time: expect.anything() });
+  }
+});

@@ -110,8 +110,8 @@ test('errors are repeated as they were, and retried', async () => {
 test('agents that ask in another order than in the recording get their own answers', async () => {
   const file = newFile();
   const from = scriptedModel(byAgent({ a: ['I am A.'], b: ['I am B.'] }));
-  const [a, b] = ['a', 'b'].map((id) => defineAgent({ id, model: 'gpt-5.2-mini', instructions: `You are ${id}.` }));
-  if (!a || !b) return expect.unreachable();
+  const named = (id: string) => defineAgent({ id, model: 'gpt-5.2-mini', instructions: `You are ${id}.` });
+  const [a, b] = [named('a'), named('b')] as const;
   const recorded = recordedModel({ file, from });
   for (const agent of [a, b]) await testAgent(agent, { model: recorded }).run('Who are you?');
   const model = recordedModel({ file });

@@ -33,7 +33,7 @@ export interface AgentSession {
 export interface TestSeams {
   newRunId(): string;
   /** Spreads retries. */
-  random(): number;
+  readonly random: () => number;
   /** Gets the events of all runs of the handle, those of children included. */
   onEvents(runId: string, events: readonly RunEvent[]): void;
   /** The agents, and the tools of servers, with others in the place of some tools. */

@@ -6,27 +6,29 @@ import { calls, fails, FakeClock, scriptedModel, type Answer } from '../../../sr
 const look = defineTool({ name: 'look', description: 'Looks.', inputSchema: z.object({}), execute: () => 'seen' });
 const definition = defineAgent({ id: 'a', model: 'gpt-5.2-mini', tools: [look], retry: { max: 1 } });
 
-const answers: readonly [how: string, model: readonly Answer[]][] = [
-  ['completes', [calls('look'), { text: ['Hel', 'lo.'] }]],
-  ['fails', [fails('bad_request')]],
-];
-
-test.each(answers)('a run that %s gives in one piece what its events give in many', async (_, model) => {
+async function both(model: readonly Answer[]) {
   const agent = () => createAgent(definition, { provider: scriptedModel(model), clock: new FakeClock(), env: {} });
   const whole = await agent().run('Go.');
   const stream = agent().stream('Go.');
   const events: RunEvent[] = [];
   for await (const event of stream) events.push(event);
-  const { runId, ...streamed } = await stream.result;
+  return { whole, streamed: await stream.result, events };
+}
+
+test('a run gives in one piece what its events give in many', async () => {
+  const { whole, streamed, events } = await both([calls('look'), { text: ['Hel', 'lo.'] }]);
   expect(whole).toEqual({ ...streamed, runId: whole.runId });
-  expect(runId).toBe(events[0]?.runId);
-  const last = events.at(-1);
-  if (last?.type === 'run.completed') {
-    const deltas = events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('');
-    expect([deltas, last.result.text, last.steps]).toEqual([whole.text, whole.text, whole.steps]);
-    expect([last.usage, last.costMicrocents]).toEqual([whole.usage, whole.costMicrocents]);
-  } else {
-    expect(last).toMatchObject({ type: 'run.failed', error: whole.error, costMicrocents: whole.costMicrocents });
-  }
+  const deltas = events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('');
+  expect([deltas, whole.text, whole.steps]).toEqual(['Hello.', 'Hello.', 2]);
+  const { result, usage, costMicrocents, steps } = whole;
+  expect(events.at(-1)).toMatchObject({ type: 'run.completed', result, usage, costMicrocents, steps });
   expect(events.map(({ sequenceNumber }) => sequenceNumber)).toEqual(events.map((_event, index) => index + 1));
+});
+
+test('a run that fails has the error of its last event, streamed or not', async () => {
+  const { whole, streamed, events } = await both([fails('bad_request')]);
+  const { code, message } = streamed.error ?? {};
+  expect(code).toBe('validation');
+  expect(whole).toMatchObject({ status: streamed.status, steps: streamed.steps, error: { code, message } });
+  expect(events.at(-1)).toMatchObject({ type: 'run.failed', error: streamed.error });
 });
