@@ -97,7 +97,7 @@ function ofUnion(issue: z.core.$ZodIssueInvalidUnion, schema: z.core.$ZodType | 
   // A form whose kind of value is given already is the one that was meant.
   const meant = forms.filter((errors) => !errors.some((error) => error.path.length === 0 && isOfKind(error)));
   const [best] = meant.toSorted((a, b) => a.length - b.length);
-  if (best) return best.flatMap((inner) => worded({ ...inner, path: [...path, ...inner.path] } as Issue, schema));
+  if (best) return best.flatMap((inner) => worded({ ...inner, path: [...path, ...inner.path] }, schema));
   const kindsOf = forms.flatMap((errors) => errors.map((error) => sentence(error) ?? ''));
   if (kindsOf.includes('is missing')) return [{ path, message: 'is missing' }];
   const needs = kindsOf.map((text) => text.replace(/^must be (one of )?/, '').replace(/, not .*$/, ''));
@@ -110,6 +110,7 @@ function isOfKind(issue: Issue): boolean {
 
 /** The names of the fields that an object at this place may have. */
 function fieldsAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
+  // eslint-disable-next-line no-underscore-dangle
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case 'object': {
