@@ -18,11 +18,8 @@ await redis.xgroup('CREATE', stream, group, '0', 'MKSTREAM').catch(ignoreExistin
 let seen = 0;
 // First what an earlier life of this consumer took and did not finish, then what is new.
 for (let from = '0'; seen < most;) {
-  const [[, entries = []] = []] =
-    ((await redis.xreadgroup('GROUP', group, consumer, 'COUNT', 100, 'BLOCK', 5_000, 'STREAMS', stream, from)) as [
-      string,
-      [string, string[]][],
-    ][]) ?? [];
+  const read = await redis.xreadgroup('GROUP', group, consumer, 'COUNT', 100, 'BLOCK', 5_000, 'STREAMS', stream, from);
+  const [[, entries] = [stream, []]] = (read ?? []) as [string, [string, string[]][]][];
   if (entries.length === 0) from = '>';
   for (const [id, [, json = '']] of entries) {
     const event = JSON.parse(json) as { type: string; runId: string; sequenceNumber: number };

@@ -1,3 +1,4 @@
+// oxlint-disable oxc/no-async-endpoint-handlers -- Express 5 awaits its handlers
 import express from 'express';
 import { Readable } from 'node:stream';
 import { ask, follow } from './runs.ts';

@@ -35,8 +35,10 @@ export async function startRawProvider(
   });
   const serve = async (incoming: IncomingMessage, response: ServerResponse) => {
     // Workers ask for the list of models to report whether their provider is there: no model call, so no test counts it.
-    if (!catalogue && incoming.method === 'GET' && incoming.url?.endsWith('/models'))
-      return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+    if (!catalogue && incoming.method === 'GET' && incoming.url?.endsWith('/models')) {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+      return;
+    }
     const request = await read(incoming);
     requests.push(request);
     response.on('close', () => (request.closedEarly = !response.writableFinished));

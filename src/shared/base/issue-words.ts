@@ -110,7 +110,7 @@ function isOfKind(issue: Issue): boolean {
 
 /** The names of the fields that an object at this place may have. */
 function fieldsAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
-  // eslint-disable-next-line no-underscore-dangle
+  // oxlint-disable-next-line no-underscore-dangle -- zod has no other name for the definition of any schema
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case 'object': {

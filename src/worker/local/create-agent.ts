@@ -128,7 +128,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     clock: ports.clock,
     agents: agents.values(),
     onAuthError: options.onAuthError,
-    random: seams?.random,
+    random: seams && (() => seams.random()),
   });
   return localDeps({
     ...models,

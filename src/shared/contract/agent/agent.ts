@@ -133,7 +133,7 @@ export const limits = z.strictObject({
 });
 export type Limits = z.infer<typeof limits>;
 
-function withoutDefault<F extends keyof typeof limits.shape>(field: F) {
+function withoutDefault(field: keyof typeof limits.shape) {
   const described = limits.shape[field];
   return described
     .unwrap()
