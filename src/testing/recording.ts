@@ -116,8 +116,8 @@ export function comparable(
 const markerId = / id="[0-9a-f]{12}">>>/g;
 
 /**
- * A copy of a JSON value in which every text is without credentials, and every text or number below a name like `api_key` is
- * taken out: also inside texts that are JSON, as arguments and results of tools are.
+ * A copy of a JSON value in which every text and name is without credentials, and a text or number under a name like `api_key`,
+ * by itself or in a list, is taken out: also inside texts that are JSON, as arguments and results of tools are.
  */
 export function withoutSecrets(value: unknown, redactor: Redactor, stable = (text: string) => text): unknown {
   if (typeof value === 'string') return textWithoutSecrets(stable(value), redactor);
@@ -125,14 +125,22 @@ export function withoutSecrets(value: unknown, redactor: Redactor, stable = (tex
   if (!isRecord(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => {
-      const isSecret = isSecretName(name) && (typeof item === 'string' || typeof item === 'number');
-      return [name, isSecret ? hole : withoutSecrets(item, redactor, stable)];
+      const kept = isSecretName(name) ? withoutValues(item) : item;
+      return [redactor.text(name), withoutSecrets(kept, redactor, stable)];
     }),
   );
 }
 
-/** A field with a text or a number, also where JSON is only a part of a text. */
-const jsonField = /("([\w-]{1,128})"\s*:\s*)(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)/g;
+/** Without the text or number, or those in a list. What is an object is none: schemas describe fields of such names. */
+function withoutValues(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutValues);
+  return typeof value === 'string' || typeof value === 'number' ? hole : value;
+}
+
+const jsonLeaf = String.raw`(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)`;
+const jsonLeaves = String.raw`\[\s*${jsonLeaf}(?:\s*,\s*${jsonLeaf})*\s*\]`;
+/** A field with a text, a number or a list of them, also where JSON is only a part of a text. */
+const jsonField = new RegExp(String.raw`("([\w-]{1,128})"\s*:\s*)(?:${jsonLeaf}|${jsonLeaves})`, 'g');
 
 function textWithoutSecrets(text: string, redactor: Redactor): string {
   const clean = redactor

@@ -132,10 +132,21 @@ test('no secret gets into the file, whoever wrote it and however it was cut', as
   ]);
   const from = { ...leaking, secrets: () => ['hunter2-of-the-provider'] };
   const model = recordedModel({ file, from, secrets: [secret] });
-  const tools = { lookup_order: () => JSON.stringify({ state: 'shipped', client_secret: 'plain-too' }) };
+  const found = { state: 'shipped', client_secret: 'plain-too', api_keys: ['listed-one', 815], 'sk-proj-as-a-name': 1 };
+  const tools = { lookup_order: () => JSON.stringify(found) };
   await testAgent(support, { model, tools }).run(`Where is order 7? See https://x.test/?token=abc123 and ${secret}`);
   const text = readFileSync(file, 'utf8');
-  for (const hidden of ['hunter2', 'sk-proj', 'abcdefghijkl', 'plain-words', '4711', 'plain-too', 'abc123'])
+  for (const hidden of [
+    'hunter2',
+    'sk-proj',
+    'abcdefghijkl',
+    'plain-words',
+    '4711',
+    'plain-too',
+    'abc123',
+    'listed-one',
+    '815',
+  ])
     expect(text).not.toContain(hidden);
   expect(text).toContain('[redacted]');
   expect(text).toContain('shipped');

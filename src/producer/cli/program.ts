@@ -29,7 +29,7 @@ import { withEnvFile } from './options/env-file.ts';
 import { agentFilesFor } from './show/agent-files.ts';
 import { firstScreen, helpWidthOf } from './options/first-screen.ts';
 import { callOf } from './show/call-of.ts';
-import { dim, red, withoutColours } from './show/paint.ts';
+import { dim, printable, red, withoutColours } from './show/paint.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
@@ -139,7 +139,7 @@ function failed(cli: Cli, thrown: unknown, typed: Typed): ExitCode {
   }
   if (cli.interrupted.aborted) return exitCodes.interrupted;
   const error = asRunError(thrown);
-  cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${error.message}\n`);
+  cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${printable(error.message)}\n`);
   const files = agentFilesFor(error, cli);
   if (files !== undefined) cli.stderr.write(`${files}\n`);
   if (error.code === 'queue_unavailable') cli.stderr.write(`\`${callOf(cli)} doctor\` says more.\n`);

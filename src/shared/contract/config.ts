@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseArtifactStore } from './artifacts.ts';
 import { asRunError, RunError } from '../base/errors.ts';
+import { Redactor } from '../base/redact.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
 import { maxQueues, runQueue, servedQueue } from './queues.ts';
 
@@ -305,18 +306,24 @@ function conflicts(env: Record<string, string | undefined>): string[] {
   }
   for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES', 'MILLRACE_TENANTS', 'MILLRACE_POLICIES'] as const) {
     const path = env[name];
-    if (path && !existsSync(path)) problems.push(`${name}: there is no file ${path}`);
+    if (path && !existsSync(path)) problems.push(`${name}: ${missing('file', path)}`);
   }
   for (const name of ['MILLRACE_SECRETS', 'MILLRACE_FILES'] as const) {
     const path = env[name];
     if (path && !statSync(path, { throwIfNoEntry: false })?.isDirectory())
-      problems.push(`${name}: there is no folder ${path}`);
+      problems.push(`${name}: ${missing('folder', path)}`);
   }
   const script = env['MILLRACE_SCRIPT'];
   if (script && script !== 'builtin' && !existsSync(script))
-    problems.push(`MILLRACE_SCRIPT: there is no file ${script}`);
+    problems.push(`MILLRACE_SCRIPT: ${missing('file', script)}`);
   if (env['MILLRACE_API_KEYS']) problems.push(...parseApiKeys(env['MILLRACE_API_KEYS']).problems);
   return problems;
+}
+
+/** Names the path, unless it is none: who writes the content in its place writes keys. */
+function missing(what: 'file' | 'folder', path: string): string {
+  const isPath = /^[^\p{Cc}{}[\]"=]{1,512}$/u.test(path) && new Redactor().text(path) === path;
+  return isPath ? `there is no ${what} ${path}` : `must be the path of a ${what}, not what is in it`;
 }
 
 export const scope = z.enum(['read', 'write', 'approve', 'admin']);

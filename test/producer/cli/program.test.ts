@@ -1,4 +1,7 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../../support/scratch-redis.ts';
 import { millrace, millraceProcess } from './support/cli-process.ts';
 
@@ -102,3 +105,12 @@ test('an old Node hands over to the pinned one, with arguments, output and exit 
 const oldNode = `data:text/javascript,${encodeURIComponent(
   "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.9.0' } })",
 )}`;
+
+test('an error that quotes a file moves no cursor', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'millrace-error-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  writeFileSync(join(cwd, 'args.json'), '\u001b[2J');
+  const { stderr } = await millrace(['approve', 'ABCDE', 'call_1', '--args', '@args.json'], { cwd });
+  expect(stderr).toContain('is not JSON');
+  expect(stderr).not.toContain('\u001b');
+});
