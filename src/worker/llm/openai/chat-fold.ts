@@ -100,7 +100,12 @@ export class ChatFold implements AnswerFold<WireChunk> {
     const reasoning = delta.reasoning_content ?? delta.reasoning;
     if (typeof reasoning === 'string') this.#builder.add('reasoning', reasoning);
     const { details } = this.#proofs;
-    if (Array.isArray(delta.reasoning_details) && details.length < maxProofs) details.push(...delta.reasoning_details);
+    if (Array.isArray(delta.reasoning_details)) {
+      const room = Math.max(0, maxProofs - details.length);
+      const kept: unknown[] = delta.reasoning_details.slice(0, room);
+      if (kept.length > 0) this.#builder.grow(jsonText(kept).length);
+      details.push(...kept);
+    }
     if (typeof delta.content === 'string') this.#builder.add('text', delta.content);
     if (typeof delta.refusal === 'string') this.#builder.add('text', delta.refusal);
     if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (call) this.#call(call);

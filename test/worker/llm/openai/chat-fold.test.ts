@@ -244,3 +244,21 @@ test('no chunk, however strange, throws anything but a model error', () => {
   });
   expect(() => fc.assert(strange, { numRuns: rounds({ fast: 500, all: 2_000 }) })).not.toThrow();
 });
+
+const reasoned = (reasoning_details: readonly unknown[]): WireChunk => ({
+  choices: [{ delta: { reasoning_details } }],
+});
+
+test('more proofs of reasoning than anybody keeps are no error, and 10,000 are kept', () => {
+  const { folded } = fold(reasoned(new Array<number>(500_000).fill(0)), end('stop'));
+  const [reasoning] = folded.answer().message.parts;
+  expect(reasoning).toMatchObject({ meta: { details: { length: 10_000 } } });
+});
+
+test.each([
+  ['of reasoning', (data: string) => reasoned([{ data }])],
+  ['of a call', (data: string) => calls({ index: 0, id: 'a', function: { name: 'one' }, extra_content: { data } })],
+])('proofs %s count to the size of an answer', (_, proof) => {
+  const large = Array.from({ length: 11 }, () => proof('x'.repeat(1024 * 1024)));
+  expect(() => fold(...large)).toThrow('over 10485760 characters');
+});
