@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, type FileHandle } from 'node:fs/promises';
+import { open, rename, stat, type FileHandle } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
@@ -34,7 +34,7 @@ export function isFailure({ status }: Pick<BatchResult, 'status'>): boolean {
 
 /** What an output file is opened for. */
 export interface OutputOf {
-  readonly batch: Pick<BatchSource, 'name' | 'defaults'>;
+  readonly batch: BatchSource;
   /** The lines of the file of requests, by their execution ids. */
   readonly lines: ReadonlyMap<string, IndexedLine>;
   /** Results of failed runs count as missing. */
@@ -76,6 +76,8 @@ export class BatchOutput implements AsyncDisposable {
   static async open(path: string, of: OutputOf): Promise<BatchOutput> {
     const file = await openToAppend(path);
     try {
+      if (!(await file.stat()).isFile()) throw notOurs(path, 'is no file that results can be read from again');
+      if (await isSame(file, of.batch.file)) throw notOurs(path, 'is the file of the requests');
       const whole = await wholeLinesBytes(file);
       const sorted = await sortEarlier(path, whole, of);
       await checkTornLine(file, whole, path);
@@ -103,6 +105,12 @@ export class BatchOutput implements AsyncDisposable {
     await this.#lastWrite;
     await this.#file.close();
   }
+}
+
+/** Does this path lead to the open file, under whatever name? */
+async function isSame(file: FileHandle, path: string): Promise<boolean> {
+  const [one, other] = await Promise.all([file.stat(), stat(path).catch(() => undefined)]);
+  return other !== undefined && one.dev === other.dev && one.ino === other.ino;
 }
 
 /** Bytes up to and with the last newline. */

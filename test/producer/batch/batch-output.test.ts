@@ -1,11 +1,11 @@
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { executionIdParts } from '../../../src/producer/batch/batch-file.ts';
 import { BatchOutput, type BatchResult, type OutputOf } from '../../../src/producer/batch/batch-output.ts';
 import { readResults, scratchFolder } from './support.ts';
 
-const batch = { name: 'key', defaults: { agent: 'support' } };
+const batch = { file: '/nowhere/in.jsonl', name: 'key', defaults: { agent: 'support' } };
 const executionId = (line: number) => `${executionIdParts(batch).options}${line}`;
 
 /** A file of requests with these lines, by what they say. */
@@ -142,4 +142,17 @@ test('a failed run is open again when failures are retried, and a result that is
 
 test('a folder that does not exist is a usage error', async () => {
   await expect(BatchOutput.open('/nowhere/out.jsonl', many)).rejects.toMatchObject({ code: 'validation' });
+});
+
+test('the file of the requests is no output, and stays as it is', async () => {
+  const path = join(scratchFolder(), 'in.jsonl');
+  writeFileSync(path, '{"line":1,"input":"a line without an end"}');
+  symlinkSync(path, `${path}.link`);
+  const opened = BatchOutput.open(`${path}.link`, { ...many, batch: { ...batch, file: path } });
+  await expect(opened).rejects.toThrow('is the file of the requests; choose another output file');
+  expect(readFileSync(path, 'utf8')).toContain('without an end');
+});
+
+test('what is no file, like a terminal, is refused as output', async () => {
+  await expect(BatchOutput.open('/dev/null', many)).rejects.toMatchObject({ code: 'validation' });
 });
