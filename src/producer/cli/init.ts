@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { relative, resolve, join } from 'node:path';
 import { RunError } from '../../shared/base/errors.ts';
 import { examples, exitCodes, printJson, type Cli, type ExitCode } from './cli.ts';
@@ -6,7 +6,8 @@ import { asJson, command } from './options/command.ts';
 import { addManifest, isModulePackage } from './project/manifest.ts';
 import { Scaffold } from './project/scaffold.ts';
 import { callOf } from './show/call-of.ts';
-import { bold, dim, table } from './show/paint.ts';
+import { quoted } from './show/pending.ts';
+import { bold, dim, oneLine, table } from './show/paint.ts';
 
 const composeNames = ['docker-compose.yml', 'docker-compose.yaml', 'compose.yml', 'compose.yaml'];
 /** What this command puts into the folder of agents. */
@@ -25,6 +26,7 @@ export const addInit = command('init [folder]', {
 function init(cli: Cli, folder: string | undefined, json: boolean): ExitCode {
   const target = resolve(cli.cwd, folder ?? '.');
   makeFolder(target);
+  refuseUnreadable(join(target, 'package.json'));
   makeFolder(join(target, 'agents'));
   const scaffold = new Scaffold(join(cli.root, 'templates'), target);
   const isNew = addManifest(scaffold, cli.root);
@@ -41,7 +43,7 @@ function init(cli: Cli, folder: string | undefined, json: boolean): ExitCode {
   scaffold.add('tsconfig', 'tsconfig.json');
   const { created, left } = scaffold;
   if (json) return printJson(cli, { folder: target, created, leftAlone: left });
-  const shown = relative(cli.cwd, target) || '.';
+  const shown = oneLine(relative(cli.cwd, target), 512) || '.';
   const parts = [
     created.length > 0 && `${bold(cli.stdout, `Made in ${shown}`)}\n${table(created.map((path) => [`  ${path}`]))}`,
     left.length > 0 &&
@@ -70,7 +72,7 @@ function next(cli: Cli, target: string, isNew: boolean): string {
   const shown = relative(cli.cwd, target);
   const needsVitest = !isNew && !existsSync(join(target, 'node_modules/vitest'));
   const rows = [
-    shown !== '' && [`cd ${shown}`, ''],
+    shown !== '' && [`cd ${quoted(shown)}`, ''],
     isNew && ['npm install', ''],
     [`${call} dev`, 'everything on this machine; agents are loaded again when they change'],
     needsVitest && ['npm install --save-dev vitest', 'runs the test'],
@@ -87,4 +89,11 @@ function makeFolder(path: string): void {
     const { code } = cause as NodeJS.ErrnoException;
     throw new RunError('invalid_config', `the folder ${path} cannot be made (${code}): name another one`, { cause });
   }
+}
+
+/** A folder, or a link that leads nowhere: neither can be added to, nor is there room for a new one. */
+function refuseUnreadable(manifest: string): void {
+  if (!lstatSync(manifest, { throwIfNoEntry: false }) || statSync(manifest, { throwIfNoEntry: false })?.isFile())
+    return;
+  throw new RunError('invalid_config', `${manifest} is no file: remove it, or name another folder`);
 }

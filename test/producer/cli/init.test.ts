@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -173,4 +173,32 @@ test('a file in the way is an error that names it', async () => {
     expect(stderr).toContain(`the folder ${join(cwd, named)} cannot be made (EEXIST)`);
     expect(code).toBe(2);
   }
+});
+
+test.each([
+  ['a folder', (path: string) => mkdirSync(path)],
+  ['a link that leads nowhere', (path: string) => symlinkSync('/nowhere/package.json', path)],
+])('a package.json that is %s is refused before anything is made', async (_, make) => {
+  const cwd = folder();
+  make(join(cwd, 'package.json'));
+  const { code, stderr } = await millrace(['init'], { cwd });
+  expect([code, stderr]).toEqual([
+    2,
+    `invalid_config: ${join(cwd, 'package.json')} is no file: remove it, or name another folder\n`,
+  ]);
+  expect(readdirSync(cwd)).toEqual(['package.json']);
+});
+
+test('a package.json that begins with a byte order mark is read', async () => {
+  const cwd = folder({ 'package.json': '\uFEFF{"type":"module"}' });
+  const { created } = await init(cwd);
+  expect(created).toContain('package.json (its scripts)');
+  expect(created).not.toContain('agents/package.json');
+});
+
+test('what is next can be pasted where the folder has an odd name, which no terminal obeys', async () => {
+  const cwd = folder();
+  const { stdout } = await millrace(['init', "it's $(here)\u001b[31m"], { cwd });
+  expect(stdout).toContain(`cd 'it'\\''s $(here)[31m'`);
+  expect(stdout).not.toContain('\u001b');
 });

@@ -2,6 +2,8 @@ import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 
 const dayMs = 86_400_000;
+/** No later time has four digits in its year. */
+const lastMs = Date.parse('9999-12-31T23:59:59.999Z');
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: dayMs, w: 7 * dayMs };
 
 /** For the help of options that take one. */
@@ -27,7 +29,7 @@ export function until(text: string): string {
 
 function timeOf(text: string, intoDayMs: number, nowMs = Date.now()): string {
   const start = startOfDay(text, nowMs);
-  const ms = start === undefined ? (ago(text, nowMs) ?? instant(text)) : start + intoDayMs;
+  const ms = start === undefined ? (ago(text, nowMs) ?? instant(text)) : Math.min(start + intoDayMs, lastMs);
   if (ms === undefined) throw new InvalidArgumentError(`Not a time: ${timeForms}. Without a zone it is UTC.`);
   return new Date(ms).toISOString();
 }

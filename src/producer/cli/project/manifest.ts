@@ -31,7 +31,7 @@ export function addManifest(scaffold: Scaffold, root: string): boolean {
     const settings = missing.map(([name, line]) => `scripts.${name}="${line}"`).join(' ');
     scaffold.leave('package.json', missing.length > 0 ? `to have its scripts: npm pkg set ${settings}` : undefined);
   } else {
-    const [, indent = '  '] = /^\{\r?\n([ \t]+)/.exec(text) ?? [];
+    const [, indent = '  '] = /^\uFEFF?\{\r?\n([ \t]+)/.exec(text) ?? [];
     writeFileSync(path, `${JSON.stringify({ ...present, scripts }, null, indent)}\n`);
     scaffold.created.push('package.json (its scripts)');
   }
@@ -67,7 +67,8 @@ function nameFor(folder: string): string {
 
 function parsed(text: string): z.infer<typeof manifest> | undefined {
   try {
-    return manifest.parse(JSON.parse(text));
+    // Editors begin files with a mark of their encoding, which npm reads over.
+    return manifest.parse(JSON.parse(text.replace(/^\uFEFF/, '')));
   } catch {
     return undefined;
   }

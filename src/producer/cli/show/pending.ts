@@ -85,8 +85,8 @@ export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readon
 }
 
 /** A word of a command line as a shell takes it. */
-function quoted(text: string): string {
-  return /^[\w.:-]+$/.test(text) ? text : `'${oneLine(text, 512).replaceAll("'", `'\\''`)}'`;
+export function quoted(text: string): string {
+  return /^[\w.:/-]+$/.test(text) ? text : `'${oneLine(text, 512).replaceAll("'", `'\\''`)}'`;
 }
 
 function describe(item: PendingView): string {
