@@ -20,7 +20,11 @@ export function withEnvFile(
   const path = join(folder, fileName);
   if (!existsSync(path)) return env;
   const text = contents(path);
-  const problems = malformedLines(text).map((line) => `${fileName}:${line}: is not NAME=value`);
+  const problems = [
+    ...malformedLines(text).map((line) => `${fileName}:${line}: is not NAME=value`),
+    // No process takes one, and what starts it would quote the value.
+    ...linesWithNul(text).map((line) => `${fileName}:${line}: has a NUL character, which no variable can have`),
+  ];
   if (problems.length > 0) throw new RunError('invalid_config', problems.join('\n'), { details: problems });
   return { ...parseEnv(text), ...env };
 }
@@ -49,4 +53,8 @@ function malformedLines(text: string): number[] {
     at = end + 1;
   }
   return found;
+}
+
+function linesWithNul(text: string): number[] {
+  return text.split('\n').flatMap((line, index) => (line.includes('\0') ? [index + 1] : []));
 }

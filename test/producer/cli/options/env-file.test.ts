@@ -59,3 +59,10 @@ test.each(['runs', 'worker', 'producer'])('`%s` reads the .env of the folder', a
   expect(stderr).toContain('WORKER_CONCURRENCY:');
   expect(code).toBe(2);
 });
+
+test('a NUL in a .env file is refused by its line before any process is started with it, and no value is shown', async () => {
+  const cwd = folderWith('PORT=8081\nOPENAI_API_KEY="sk-secret\0value"\n');
+  const { code, stderr } = await millrace(['dev'], { cwd });
+  expect(stderr).toBe('invalid_config: .env:2: has a NUL character, which no variable can have\n');
+  expect(code).toBe(2);
+});
