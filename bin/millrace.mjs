@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Runs under any Node from 20 on, so that it can find the right one and say clearly when there is none.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +8,10 @@ import { fileURLToPath } from 'node:url';
 const neededMajor = 24;
 const usageError = 2;
 const path = (file) => fileURLToPath(new URL(`../${file}`, import.meta.url));
+
+// In a checkout `npm ci` under an old Node leaves packages out without an error: the setup knows how to get them.
+if (existsSync(path('src')) && !existsSync(path('node_modules/fastify')))
+  spawnSync(process.execPath, [path('scripts/setup.mjs'), 'dependencies'], { stdio: ['ignore', 2, 2] });
 
 if (Number(process.versions.node.split('.')[0]) >= neededMajor) {
   // A checkout runs its source; an installed package has only what was built.

@@ -32,7 +32,8 @@ export function ensureDependencies(root, env, say) {
 function ensureOptional(root, env, say) {
   if (missingOptional(root).length === 0) return;
   say(`installing what needs Node ${neededMajor}, with that one`);
-  const node = isNew(process.versions.node) ? npmNode(env) : join(root, 'node_modules/.bin/node');
+  // A script of `npm run` may run under the pinned Node, while npm itself is under an old one.
+  const node = isNew(process.versions.node) ? process.execPath : join(root, 'node_modules/.bin/node');
   // Not `npm ci`, which would delete the Node that runs it.
   runNpm(['install', '--no-save', '--include=dev', '--include=optional', ...quiet], root, env, node);
   const missing = missingOptional(root);

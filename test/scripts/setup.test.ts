@@ -230,6 +230,16 @@ test('what npm leaves out under an old Node is installed with the pinned one', (
   expect(setup(old)).toEqual({ code: 0, output: '' });
 });
 
+test('the same is installed with the Node of the setup when npm runs under an older one', () => {
+  const { project, bin, setup } = machine();
+  writeFileSync(join(project, 'package.json'), '{"optionalDependencies":{"c-needs-24":"1.0.0"}}');
+  program(join(bin, 'old-node'), '#!/bin/sh\necho old >> npm-calls\n');
+  mkdirSync(join(project, 'node_modules'));
+  writeFileSync(join(project, 'node_modules/.package-lock.json'), readFileSync(join(project, 'package-lock.json')));
+  expect(setup({ ...redisElsewhere, npm_node_execpath: join(bin, 'old-node') })).toMatchObject({ code: 0 });
+  expect(npmCalls(project)).toEqual([expect.stringMatching(/^install --no-save /)]);
+});
+
 test('a pinned Node whose install script did not run is installed again, and a missing one is an error', () => {
   const { project, setup } = machine();
   setup(redisElsewhere);
