@@ -25,7 +25,7 @@ async function runningDev(more: Readonly<Record<string, string>> = {}) {
     const answer = await fetch(`${url}/v1/agents`);
     return ((await answer.json()) as { agents: { id: string }[] }).agents.map(({ id }) => id);
   };
-  return { cwd, says, write, agents };
+  return { dev, cwd, says, write, agents };
 }
 
 const state = (text: string) => `
@@ -113,3 +113,47 @@ ${state('said()')}`,
   expect(await shown()).toContain('completed');
   expect(new Set(callers()).size).toBe(2);
 }, 240_000);
+
+const endless = `
+import { renameSync, writeFileSync } from 'node:fs';
+writeFileSync('endless.new', String(process.pid));
+renameSync('endless.new', 'endless.pid');
+for (;;);
+`;
+
+async function pidOfEndless(cwd: string): Promise<number> {
+  const path = join(cwd, 'endless.pid');
+  await until('the files to load', () => existsSync(path), 60_000);
+  return Number(readFileSync(path, 'utf8'));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('Ctrl-C while a worker loads files that never end leaves no process behind', async () => {
+  const { dev, cwd, write } = await runningDev();
+  write('agents/tools/endless.ts', endless);
+  const pid = await pidOfEndless(cwd);
+  dev.signal('SIGINT');
+  await until('the worker to end', () => !isAlive(pid));
+  expect(await dev.exited).toBe(0);
+}, 120_000);
+
+test('a second Ctrl-C while the first worker loads files that never end leaves no process behind', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'millrace-reload-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true, maxRetries: 5 }));
+  cpSync(join(root, 'agents'), join(cwd, 'agents'), { recursive: true });
+  writeFileSync(join(cwd, 'agents/tools/endless.ts'), endless);
+  const dev = new CliProcess(['dev'], { cwd, env: { PORT: String(await freePort()), WORKER_PORT: '0' } });
+  const pid = await pidOfEndless(cwd);
+  await until('the worker to end', () => {
+    dev.signal('SIGINT');
+    return !isAlive(pid);
+  });
+  expect(await dev.exited).toBe(130);
+}, 120_000);

@@ -51,11 +51,16 @@ export async function startChild(options: ChildOptions): Promise<StackPart> {
 
 /**
  * The same for a worker, which first reads its agents and stands by until `whenLoaded` resolves: so another one can work
- * until then. Rejects with `agent_manifest_invalid` and every problem of the agents before it calls `whenLoaded`.
+ * until then. Rejects with `agent_manifest_invalid` and every problem of the agents before it calls `whenLoaded`, and ends a process
+ * that still reads when `stopping` aborts: code of an author that never yields hears no other signal.
  */
-export async function startWorkerChild(options: WorkerOptions, whenLoaded: () => Promise<void>): Promise<StackPart> {
+export async function startWorkerChild(
+  options: WorkerOptions,
+  whenLoaded: () => Promise<void>,
+  stopping: AbortSignal,
+): Promise<StackPart> {
   const launched = launch({ ...options, role: 'worker' }, [standbyArgument]);
-  const loaded = await launched.says('loaded');
+  const loaded = await launched.says('loaded', stopping);
   await whenLoaded();
   launched.send({ type: 'go' });
   await launched.says('ready');
@@ -68,7 +73,7 @@ type MessageOf<T extends ChildMessage['type']> = Extract<ChildMessage, { type: T
 interface Launched {
   readonly part: StackPart;
   /** Resolves with the message of this type. Rejects, and ends the process, when that cannot come any more. */
-  readonly says: <T extends ChildMessage['type']>(type: T) => Promise<MessageOf<T>>;
+  readonly says: <T extends ChildMessage['type']>(type: T, stopping?: AbortSignal) => Promise<MessageOf<T>>;
   readonly send: (order: z.infer<typeof parentMessage>) => void;
 }
 
@@ -90,7 +95,10 @@ function launch({ role, env, graceMs, onLine }: ChildOptions, args: readonly str
   }
   const ended = endOf(child);
   return {
-    says: (type) => said(child, type, ended, (why) => `the ${role} ${why}\n${lastLines.join('\n')}`.trimEnd()),
+    says: (type, stopping) => {
+      const explained = (why: string) => `the ${role} ${why}\n${lastLines.join('\n')}`.trimEnd();
+      return said(child, type, ended, { explained, stopping });
+    },
     send: (order) => void child.send(order, () => {}),
     part: {
       pid: child.pid as number,
@@ -116,7 +124,7 @@ async function said<T extends ChildMessage['type']>(
   child: ChildProcess,
   type: T,
   ended: Promise<string>,
-  explained: (why: string) => string,
+  { explained, stopping }: { readonly explained: (why: string) => string; readonly stopping: AbortSignal | undefined },
 ): Promise<MessageOf<T>> {
   const { promise, resolve, reject } = Promise.withResolvers<MessageOf<T>>();
   const fail = (why: string) => reject(new RunError('invalid_config', explained(why)));
@@ -127,7 +135,13 @@ async function said<T extends ChildMessage['type']>(
     if (data?.type === 'problems')
       reject(new RunError('agent_manifest_invalid', data.problems.join('\n'), { details: data.problems }));
   };
+  const onStop = () => fail('was stopped');
+  // Also when a second Ctrl-C ends this process without a word.
+  const onExit = () => void child.kill('SIGKILL');
+  stopping?.addEventListener('abort', onStop, { once: true });
+  process.once('exit', onExit);
   child.on('message', read);
+  if (stopping?.aborted) onStop();
   void ended.then((how) => fail(`ended before it was ready (${how})`));
   try {
     return await promise;
@@ -137,6 +151,8 @@ async function said<T extends ChildMessage['type']>(
   } finally {
     clearTimeout(timer);
     child.off('message', read);
+    stopping?.removeEventListener('abort', onStop);
+    process.off('exit', onExit);
   }
 }
 

@@ -77,7 +77,11 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   const [producer, ...workers] = await settleAll([
     Supervised.start('producer', () => startChild(ofProducer), say),
     ...names.map((name, index) =>
-      Supervised.start(name, (whenLoaded) => startWorkerChild(ofWorker(name, index), whenLoaded), say),
+      Supervised.start(
+        name,
+        (whenLoaded, stopping) => startWorkerChild(ofWorker(name, index), whenLoaded, stopping),
+        say,
+      ),
     ),
   ]);
   if (producer) keep(producer);

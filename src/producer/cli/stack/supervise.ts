@@ -15,9 +15,9 @@ const wellAfterMs = 30_000;
 
 /**
  * Starts a part. One that can be replaced calls `whenLoaded` once it has read everything, and takes over when that has
- * resolved.
+ * resolved. Until then it ends at once when `stopping` aborts: what it loads may never end.
  */
-type Start = (whenLoaded: () => Promise<void>) => Promise<StackPart>;
+type Start = (whenLoaded: () => Promise<void>, stopping: AbortSignal) => Promise<StackPart>;
 
 /** Keeps one part of the stack alive: starts it again, later each time, when it ends without having been stopped. */
 export class Supervised {
@@ -44,7 +44,7 @@ export class Supervised {
 
   /** Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. */
   static async start(name: string, start: Start, report: (text: string) => void): Promise<Supervised> {
-    return new Supervised(name, start, report, await start(async () => {}));
+    return new Supervised(name, start, report, await start(async () => {}, new AbortController().signal));
   }
 
   /** Of the process that is, or was last, alive. */
@@ -63,7 +63,7 @@ export class Supervised {
       return;
     }
     const present = this.#part;
-    const next = this.#start(() => present.stop());
+    const next = this.#start(() => present.stop(), this.#stopping.signal);
     this.#replacing = next.then(
       async (part) => {
         this.#part = part;
@@ -108,7 +108,7 @@ export class Supervised {
       try {
         await this.#paused(waitMs);
         this.#outdated = false;
-        this.#part = await this.#start(async () => {});
+        this.#part = await this.#start(async () => {}, this.#stopping.signal);
         // Stopped while it was starting: the stop has ended only its predecessor.
         if (this.#stopping.signal.aborted) await this.#part.stop();
         else this.#report(`${this.name} is back (pid ${this.#part.pid})`);
