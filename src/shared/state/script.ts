@@ -9,7 +9,7 @@ import type { KeySpace } from './keys.ts';
 import { defined } from '../base/collections.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
-export interface Script {
+export interface LuaScript {
   readonly name: string;
   readonly source: string;
   readonly sha: string;
@@ -19,7 +19,7 @@ export interface Script {
  * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by that
  * fragment, since Redis scripts cannot call each other: the path is relative to the script and has no extension.
  */
-export function loadScript(moduleUrl: string, file: string): Script {
+export function loadScript(moduleUrl: string, file: string): LuaScript {
   const url = new URL(file, moduleUrl);
   const source = readFileSync(url, 'utf8').replace(/^-- include ([a-z./-]+)$/gm, (_, fragment: string) =>
     readFileSync(new URL(`${fragment}.lua`, url), 'utf8'),
@@ -33,7 +33,7 @@ export function loadScript(moduleUrl: string, file: string): Script {
  */
 export async function runScript(
   redis: RedisConnection,
-  script: Script,
+  script: LuaScript,
   keys: readonly string[],
   args: readonly (string | number)[],
   { doing }: { readonly doing: string },
@@ -82,7 +82,7 @@ export interface RunKeySpace extends KeySpace {
 export async function runOnRun(
   { redis, keys, lifecycle }: RunKeySpace,
   runId: string,
-  script: Script,
+  script: LuaScript,
   args: readonly (string | number)[],
   about: { readonly doing: string },
 ): Promise<unknown> {

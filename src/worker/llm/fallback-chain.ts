@@ -145,7 +145,7 @@ export class FallbackChain {
       const permit = await this.#admit(candidate, walk);
       if (permit.kind === 'skip') {
         this.#skip(candidate, permit.reason, walk);
-        const error = refusal(candidate, permit);
+        const error = skippedError(candidate, permit);
         return { error, thrown: error };
       }
       const tried = await this.#try(candidate, permit, walk);
@@ -264,7 +264,7 @@ export class FallbackChain {
 }
 
 /** The error of a candidate whose permit says skip. */
-export function refusal(
+export function skippedError(
   { provider, model }: Pick<Candidate, 'provider' | 'model'>,
   { reason, retryAfterMs }: Extract<Permit, { kind: 'skip' }>,
 ): LlmError {

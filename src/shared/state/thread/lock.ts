@@ -67,7 +67,7 @@ export type Entered =
  * `rolledBack`: another run asked to roll this turn back. Nothing that it writes is kept. `stale`: a later claim of the run has
  * come to acquire the lock.
  */
-export type Acquired =
+export type AcquiredLock =
   | {
       readonly kind: 'acquired';
       readonly fence: number;
@@ -161,7 +161,7 @@ export async function enterThread(space: ThreadKeySpace, run: ThreadRun, busy: O
  * Acquires the lock for a run that has been claimed; a run without a position gets the last one. The answer has the only fence
  * that counts from now on, and the run is not suspended any more.
  */
-export async function acquireThread(space: ThreadKeySpace, run: ThreadClaim): Promise<Acquired> {
+export async function acquireThread(space: ThreadKeySpace, run: ThreadClaim): Promise<AcquiredLock> {
   const atMs = space.clock.now();
   const at = new Date(atMs).toISOString();
   const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];

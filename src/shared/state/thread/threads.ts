@@ -11,7 +11,7 @@ import type {
   ThreadRef,
 } from '../../contract/thread/thread.ts';
 import {
-  type Acquired,
+  type AcquiredLock,
   type DueEntry,
   type DueThreads,
   type Entered,
@@ -57,7 +57,7 @@ export interface ThreadStore {
    */
   enter(run: ThreadRun & { readonly onBusy?: OnBusy | undefined }): Promise<Entered>;
   /** Acquires the lock, at every claim of the run. A run without a position gets the last one. An earlier claim than the last changes nothing. */
-  acquire(run: ThreadClaim): Promise<Acquired>;
+  acquire(run: ThreadClaim): Promise<AcquiredLock>;
   /**
    * Writes entries and fields of the manifest, all or nothing. `op` is unique per write of a turn: a repeat by any worker
    * changes nothing while the run has the lock. A user's message is written once per run, or per `key` where it has one.

@@ -5,7 +5,7 @@ import {
   leftMs,
   lookAfterMs,
   maxLeft,
-  type Acquired,
+  type AcquiredLock,
   type DueThread,
   type Entered,
   type EndedRun,
@@ -136,7 +136,7 @@ export class InMemoryThread {
     return this.#position(runId, agentId, onBusy);
   }
 
-  acquire(runId: string, agentId: string, epoch: number): Acquired {
+  acquire(runId: string, agentId: string, epoch: number): AcquiredLock {
     this.#dueMs = this.#clock.now() + lookAfterMs;
     const before = this.#isKnownToHaveLeft(runId) && this.#acquired?.runId === runId ? this.#acquired.epoch : 0;
     if (Math.max(before, this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };

@@ -17,7 +17,7 @@ const failure = z.strictObject({
   /** `late`: no answer in time; `defect`: an answer that is of no use, whatever was done. */
   kind: z.enum(['threw', 'late', 'defect']),
 });
-export type CallFailure = z.infer<typeof failure>;
+export type ActionFailure = z.infer<typeof failure>;
 
 const reply = z.discriminatedUnion('ok', [
   z.strictObject({ ok: z.literal(true), value: z.unknown(), charges: z.array(taskCharge) }),
@@ -58,7 +58,7 @@ async function perform(
   const settled = await within(timeoutMs, (inner) => work({ signal: inner, charge }), systemClock, signal);
   // What is added later is in no answer any more.
   const charges = [...added];
-  const failed = (error: unknown, kind: CallFailure['kind']): CallReply => {
+  const failed = (error: unknown, kind: ActionFailure['kind']): CallReply => {
     return { ok: false, failure: { ...failureOf(error), kind }, charges };
   };
   switch (settled.kind) {
@@ -84,7 +84,7 @@ function cancelled(name: string, { reason }: AbortSignal): RunError {
   return new RunError('cancelled', `the task was cancelled in ${name}`, { cause: reason });
 }
 
-function failureOf(error: unknown): Omit<CallFailure, 'kind'> {
+function failureOf(error: unknown): Omit<ActionFailure, 'kind'> {
   const { code, message, retryable } = asRunError(error);
   return { code, message: new Redactor().text(cutText(message, maxMessageBytes)), retryable };
 }

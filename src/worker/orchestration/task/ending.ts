@@ -1,12 +1,12 @@
 import type { ErrorInfo } from '../../../shared/base/errors.ts';
 import { microcentsPerUsd } from '../../../shared/contract/money.ts';
 import type { LedgerRow, TaskResult, TaskStoppedBy } from '../../../shared/contract/orchestration/task.ts';
-import type { CallFailure } from './call.ts';
+import type { ActionFailure } from './call.ts';
 import type { LedgerRows } from './ledger.ts';
 import { type Readiness, meanScore } from './answers.ts';
 import type { RunningTask } from './task-run.ts';
 
-export interface Ending {
+export interface TaskEnding {
   readonly stoppedBy: TaskStoppedBy;
   readonly completed: boolean;
   readonly pass: boolean;
@@ -18,30 +18,30 @@ export interface Ending {
 }
 
 /** Nothing was done, because something has to be known first. */
-export function blockedBy(readiness: Readiness): Ending {
+export function blockedBy(readiness: Readiness): TaskEnding {
   const reason = `required knowledge is missing: ${readiness.missing.join(', ')}`;
   return { stoppedBy: 'policy', completed: false, pass: false, reason, blocked: readiness };
 }
 
-export function abortedBy({ host: { signal } }: RunningTask): Ending {
+export function abortedBy({ host: { signal } }: RunningTask): TaskEnding {
   const { reason } = signal;
   const why = typeof reason === 'string' ? reason : 'the task was cancelled';
   return { stoppedBy: 'abort', completed: false, pass: false, reason: why };
 }
 
-export function exhausted(reason: string): Ending {
+export function exhausted(reason: string): TaskEnding {
   return { stoppedBy: 'budget', completed: false, pass: false, reason };
 }
 
 /** The adapter has failed. One that only took too long has used up the time of the task. */
-export function broken({ code, message, retryable, kind }: CallFailure): Ending {
+export function broken({ code, message, retryable, kind }: ActionFailure): TaskEnding {
   if (kind === 'late') return exhausted(message);
   const error = { code, message, retryable };
   return { stoppedBy: 'runtime-error', completed: false, pass: false, reason: message, error };
 }
 
 /** Emits the end, completes the ledger row and keeps it. Rejects with what the store of rows rejects with. */
-export async function endTask(run: RunningTask, ending: Ending, rows: LedgerRows | undefined): Promise<TaskResult> {
+export async function endTask(run: RunningTask, ending: TaskEnding, rows: LedgerRows | undefined): Promise<TaskResult> {
   const wallMs = run.elapsedMs();
   const result = resultOf(run, ending, wallMs);
   const { status, pass, score, reason, stoppedBy } = result;
@@ -58,7 +58,7 @@ export async function endTask(run: RunningTask, ending: Ending, rows: LedgerRows
   return result;
 }
 
-function resultOf(run: RunningTask, ending: Ending, wallMs: number): TaskResult {
+function resultOf(run: RunningTask, ending: TaskEnding, wallMs: number): TaskResult {
   const { stoppedBy, completed, pass, reason, error, blocked } = ending;
   const score = ending.score ?? meanScore(run.evals);
   const costMicrocents = run.spentMicrocents;

@@ -21,14 +21,14 @@ import {
   hasPassed,
   meanScore,
 } from './answers.ts';
-import { broken, exhausted, type Ending } from './ending.ts';
+import { broken, exhausted, type TaskEnding } from './ending.ts';
 import { shownDecision, shownOutcome, shownStep } from './history.ts';
 import { refuseAborted, type RunningTask } from './task-run.ts';
 
 type Act = Extract<TaskDecision, { type: 'act' }>;
 type Ask = Extract<TaskDecision, { type: 'ask' }>;
 /** What ends a stretch of work: the end of the task, or a question. */
-export type Stretch = Ending | { readonly asked: Ask };
+export type Stretch = TaskEnding | { readonly asked: Ask };
 
 /** Everything up to the end or the first question. Throws `cancelled`, and what the host throws. */
 export async function beginTask(run: RunningTask): Promise<Stretch> {
@@ -67,7 +67,7 @@ async function goOn(run: RunningTask): Promise<Stretch> {
 }
 
 /** Observes and checks. Undefined: the adapter has done both. */
-async function look(run: RunningTask, stepNumber: number): Promise<Ending | undefined> {
+async function look(run: RunningTask, stepNumber: number): Promise<TaskEnding | undefined> {
   const seen = await run.call(`observe:${stepNumber}`, (context) => run.adapter.observe(context), readState);
   if (!seen.ok) return broken(seen.failure);
   await run.emit({ type: 'task.observe' });
@@ -80,7 +80,7 @@ async function look(run: RunningTask, stepNumber: number): Promise<Ending | unde
   return undefined;
 }
 
-async function act(run: RunningTask, decision: Act): Promise<Ending | undefined> {
+async function act(run: RunningTask, decision: Act): Promise<TaskEnding | undefined> {
   const { adapter, stepNumber, state } = run;
   const { action } = decision;
   const startedMs = run.host.now();
@@ -123,7 +123,7 @@ function hasProgressed({ settings }: RunningTask, { beforeState, afterState, bef
   return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
 }
 
-async function stopOf(run: RunningTask): Promise<Ending | undefined> {
+async function stopOf(run: RunningTask): Promise<TaskEnding | undefined> {
   const { adapter, stepNumber } = run;
   if (!adapter.shouldStop) return undefined;
   const work = (context: TaskContext) => adapter.shouldStop?.(viewOf(run, context));
@@ -133,13 +133,13 @@ async function stopOf(run: RunningTask): Promise<Ending | undefined> {
   return stop ? { stoppedBy: 'stop-policy', completed: true, pass, reason, score } : undefined;
 }
 
-function stuck({ noProgress, settings }: RunningTask): Ending | undefined {
+function stuck({ noProgress, settings }: RunningTask): TaskEnding | undefined {
   const { maxNoProgressSteps } = settings.stopPolicies;
   if (maxNoProgressSteps === undefined || noProgress < maxNoProgressSteps) return undefined;
   return gotNowhere(`${noProgress} steps in a row changed neither the state nor the score`);
 }
 
-function repeats(run: RunningTask, { action }: Act): Ending | undefined {
+function repeats(run: RunningTask, { action }: Act): TaskEnding | undefined {
   const digest = sha256(canonicalJson(action));
   run.repeated = digest === run.lastAction ? run.repeated + 1 : 1;
   run.lastAction = digest;
@@ -148,7 +148,7 @@ function repeats(run: RunningTask, { action }: Act): Ending | undefined {
   return gotNowhere(`the same action was decided ${run.repeated} times in a row`);
 }
 
-function spent(run: RunningTask, steps: number): Ending | undefined {
+function spent(run: RunningTask, steps: number): TaskEnding | undefined {
   const { maxSteps, maxWallMs } = run.settings.budget;
   const cap = taskCap(run.settings);
   if (steps >= maxSteps) return exhausted(`${maxSteps} steps are used up`);
@@ -157,11 +157,14 @@ function spent(run: RunningTask, steps: number): Ending | undefined {
   return undefined;
 }
 
-function stopped({ reason, pass, score }: Extract<TaskDecision, { type: 'stop' }>, evals: readonly TaskEval[]): Ending {
+function stopped(
+  { reason, pass, score }: Extract<TaskDecision, { type: 'stop' }>,
+  evals: readonly TaskEval[],
+): TaskEnding {
   return { stoppedBy: 'policy', completed: true, pass: pass ?? hasPassed(evals), reason, score };
 }
 
-function gotNowhere(reason: string): Ending {
+function gotNowhere(reason: string): TaskEnding {
   return { stoppedBy: 'stop-policy', completed: true, pass: false, reason };
 }
 

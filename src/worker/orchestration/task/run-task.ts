@@ -13,7 +13,7 @@ import {
   taskStateVersion,
 } from '../../../shared/contract/orchestration/task.ts';
 import { checkAdapter, type AgentAdapter, type AnyAdapter, type TaskContext } from '../../agents/adapter.ts';
-import { abortedBy, blockedBy, broken, endTask, type Ending } from './ending.ts';
+import { abortedBy, blockedBy, broken, endTask, type TaskEnding } from './ending.ts';
 import { EventFeed } from './event-feed.ts';
 import { localHost, type TaskHost } from './host.ts';
 import type { LedgerRows } from './ledger.ts';
@@ -117,7 +117,7 @@ async function goOn(saved: TaskState, answer: string, adapter: AnyAdapter, { hos
 const maxAnswerBytes = 64 * 1024;
 
 async function conclude(run: RunningTask, work: () => Promise<Stretch>, rows?: LedgerRows): Promise<TaskOutcome> {
-  const stretch = await work().catch((error: unknown): Ending => {
+  const stretch = await work().catch((error: unknown): TaskEnding => {
     // Anything else is the host's, which alone knows what becomes of the task.
     if (run.host.signal.aborted && error instanceof RunError && error.code === 'cancelled') return abortedBy(run);
     throw error;
@@ -130,7 +130,7 @@ async function conclude(run: RunningTask, work: () => Promise<Stretch>, rows?: L
 }
 
 /** Is something missing that has to be known, also after the adapter had its chance to find it? */
-async function notReady(run: RunningTask): Promise<Ending | undefined> {
+async function notReady(run: RunningTask): Promise<TaskEnding | undefined> {
   const { adapter, settings } = run;
   const readiness = await checkReadiness(run);
   if (readiness.ready) return undefined;

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { compileEngine } from './engine.ts';
 import { FrameReader, frameOf, maxHostFrameBytes, type HostMessage } from './protocol.ts';
-import type { ChildMessage } from './process.ts';
+import type { ProcessMessage } from './process.ts';
 import { ScriptRun, type ScriptPort } from './script-run.ts';
 
 // A process that runs scripts, one after the other. It is started without an environment and may read nothing but its
@@ -19,7 +19,7 @@ function main(): void {
   const engine = compileEngine();
   const channel = new Socket({ fd: channelFd });
   const reader = new FrameReader(maxHostFrameBytes);
-  const send = (message: ChildMessage) => void channel.write(frameOf(JSON.stringify(message)));
+  const send = (message: ProcessMessage) => void channel.write(frameOf(JSON.stringify(message)));
   let running: ScriptRun | undefined;
   const port: ScriptPort = {
     call: (id, name, args) => send({ t: 'call', id, name, args }),

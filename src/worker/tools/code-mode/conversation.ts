@@ -5,7 +5,7 @@ import { jsonOf } from '../execute/result.ts';
 import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits, type ScriptCallReply, type RunOrder } from './protocol.ts';
-import type { ScriptProcess, ChildMessage, ScriptFailure } from './process.ts';
+import type { ScriptProcess, ProcessMessage, ScriptFailure } from './process.ts';
 
 export interface ScriptRequest extends Omit<RunOrder, 't' | 'seed'> {
   /** Whose it is: a process that ran a script of one tenant never runs one of another. */
@@ -74,7 +74,7 @@ function conversationAbout(request: ScriptRequest, process: Pick<ScriptProcess, 
   const end = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
   let [calls, hasEnded] = [0, false];
 
-  function call({ id, name, args }: Extract<ChildMessage, { t: 'call' }>): void {
+  function call({ id, name, args }: Extract<ProcessMessage, { t: 'call' }>): void {
     const isAsked = id === calls + 1 && id <= limits.maxCalls;
     if (!isAsked || !tools.includes(name) || args.length > limits.maxArgsChars)
       throw new Error('a call that no script can make');
@@ -96,7 +96,7 @@ function conversationAbout(request: ScriptRequest, process: Pick<ScriptProcess, 
       end.resolve({ outcome: { ok: false, reason, message, logs: [], calls }, isSpent: true, why });
     },
     /** Takes a message of the process. Throws for one that no script process sends now. */
-    take(message: ChildMessage): void {
+    take(message: ProcessMessage): void {
       if (hasEnded) throw new Error('the script has ended');
       if (message.t === 'ready') throw new Error('it was ready before');
       if (message.t === 'call') return call(message);
@@ -107,7 +107,11 @@ function conversationAbout(request: ScriptRequest, process: Pick<ScriptProcess, 
 }
 
 /** Throws for a value that the process itself would have refused. */
-function outcomeOf(message: Extract<ChildMessage, { t: 'done' }>, calls: number, limits: ScriptLimits): ScriptOutcome {
+function outcomeOf(
+  message: Extract<ProcessMessage, { t: 'done' }>,
+  calls: number,
+  limits: ScriptLimits,
+): ScriptOutcome {
   const { outcome, logs } = message;
   if (!outcome.ok) return { ...outcome, logs, calls };
   const { json } = outcome;

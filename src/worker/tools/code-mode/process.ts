@@ -48,7 +48,7 @@ const outcome = z.union([
 ]);
 
 /** What a script process sends to the worker. It is trusted with nothing: all of it is checked, and none of it is code. */
-export const childMessage = z.discriminatedUnion('t', [
+export const processMessage = z.discriminatedUnion('t', [
   z.strictObject({ t: z.literal('ready') }),
   z.strictObject({ t: z.literal('call'), id: z.int().min(1), name: z.string().max(64), args: z.string() }),
   z.strictObject({
@@ -59,12 +59,12 @@ export const childMessage = z.discriminatedUnion('t', [
     isSpent: z.boolean(),
   }),
 ]);
-export type ChildMessage = z.infer<typeof childMessage>;
+export type ProcessMessage = z.infer<typeof processMessage>;
 export type ReportedOutcome = z.infer<typeof outcome>;
 
 /** Receives what a process sends. A process without a listener must not send anything. */
 export interface ProcessListener {
-  message(message: ChildMessage): void;
+  message(message: ProcessMessage): void;
   /** It has ended, or sent a message out of turn and was killed for it. `why` is for the log. */
   gone(why: string): void;
 }
@@ -104,7 +104,7 @@ export class ScriptProcess {
     this.#channel.on('data', (chunk: Buffer) => {
       if (this.#isGone) return;
       try {
-        for (const text of reader.push(chunk)) this.#onMessage(childMessage.parse(JSON.parse(text)));
+        for (const text of reader.push(chunk)) this.#onMessage(processMessage.parse(JSON.parse(text)));
       } catch {
         this.kill('it sent what no script process sends');
       }
@@ -150,7 +150,7 @@ export class ScriptProcess {
     await this.#exited;
   }
 
-  #onMessage(message: ChildMessage): void {
+  #onMessage(message: ProcessMessage): void {
     if (this.#isGone) return;
     if (!this.#listener) throw new Error('a message without a script');
     if (message.t === 'ready') this.#child.stderr?.destroy();

@@ -112,7 +112,7 @@ export function handoffFault(prepared: readonly PreparedCall[], { calls, context
 }
 
 /** The result names the next agent; the run hands over when all calls of the step have their results. */
-export function handOff(ready: ReadyCall, batch: Batch): void {
+export function handedOff(ready: ReadyCall, batch: Batch): void {
   const { tool, call } = ready;
   const { depth = 0 } = batch.context;
   const message = `agents may hand over to each other and ask each other at most ${maxDepth} deep; go on yourself`;

@@ -5,7 +5,7 @@ import type { Batch, Permission } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
 import type { Ask } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
-import { delegate, isDelegated, surplus, handOff, handoffFault, handsOver, isHandoff } from './delegate.ts';
+import { delegate, isDelegated, surplus, handedOff, handoffFault, handsOver, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
 import { permit } from './ask-people.ts';
 import type { PreparedCall, ReadyCall } from './prepare.ts';
@@ -155,7 +155,7 @@ async function dispatch(toRun: readonly ReadyCall[], batch: Batch): Promise<void
 async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   const { call } = ready;
   const { clock } = batch.host;
-  if (isHandoff(ready)) return handOff(ready, batch);
+  if (isHandoff(ready)) return handedOff(ready, batch);
   if (batch.signal.aborted) return conclude(ready, { kind: 'aborted' }, 0, batch);
   const granted = call.decision?.kind === 'approval' && call.decision.granted;
   if (!granted && batch.unknown.size > 0 && batch.unknown.has(fingerprint(call.name, call.args))) {

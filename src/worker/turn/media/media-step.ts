@@ -6,7 +6,7 @@ import { zeroUsage } from '../../../shared/contract/money.ts';
 import { asLlmError } from '../../llm/candidate.ts';
 import type { ChainCall, Permit } from '../../llm/chain-call.ts';
 import { cancelledCall, LlmError } from '../../llm/errors.ts';
-import { refusal } from '../../llm/fallback-chain.ts';
+import { skippedError } from '../../llm/fallback-chain.ts';
 import type { Granted } from '../../llm/attempt.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart, MediaOffer } from '../../llm/provider.ts';
@@ -76,7 +76,7 @@ async function admit(
   const fixedMicrocents = priceOf(call, offer);
   const planned = { step, provider, attemptNumber, price: undefined, request, fixedMicrocents };
   const permit: Permit = (await ask?.(planned, signal)) ?? { kind: 'go', settle: async () => {} };
-  if (permit.kind === 'skip') throw refusal({ provider, model }, permit);
+  if (permit.kind === 'skip') throw skippedError({ provider, model }, permit);
   return permit;
 }
 

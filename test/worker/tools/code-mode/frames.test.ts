@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FrameReader, frameOf } from '../../../../src/worker/tools/code-mode/protocol.ts';
-import { childMessage } from '../../../../src/worker/tools/code-mode/process.ts';
+import { processMessage } from '../../../../src/worker/tools/code-mode/process.ts';
 
 test('messages come out as they went in, however the bytes are cut', () => {
   fc.assert(
@@ -45,6 +45,6 @@ const unknown: readonly unknown[] = [
 test.each(unknown.map((message) => [JSON.stringify(message).slice(0, 80), message]))(
   'a process cannot say %s',
   (_, message) => {
-    expect(childMessage.safeParse(message).success).toBe(false);
+    expect(processMessage.safeParse(message).success).toBe(false);
   },
 );
