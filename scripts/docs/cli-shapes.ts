@@ -113,6 +113,16 @@ const batchSummary = z.object({
 
 /** By the words that call a command. Every command with `--json` is here. */
 export const printedBy: Readonly<Record<string, Printed>> = {
+  init: {
+    as: 'document',
+    shape: z.object({
+      folder: z.string(),
+      created: z.array(z.string()).describe('Files below it.'),
+      leftAlone: z
+        .array(z.object({ path: z.string(), note: z.string().optional() }))
+        .describe('What was there already, and what is to be done about it.'),
+    }),
+  },
   run: started,
   'fan-out': started,
   evaluate: started,

@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { z } from 'zod';
 import { detached, printedBy } from '../../scripts/docs/cli-shapes.ts';
@@ -60,6 +60,7 @@ function after(make: () => Promise<unknown>, ...args: readonly string[]) {
 
 /** The arguments of a call of each command, after its name, and its stdin. */
 const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly string[]; readonly input?: string }>>> = {
+  init: async () => ({ args: [join(dirname(fileWith('kept', '')), 'new')] }),
   run: async () => ({ args: ['plain', hello] }),
   'fan-out': async () => ({ args: ['plain', 'hands', '--input', hello] }),
   evaluate: async () => {
