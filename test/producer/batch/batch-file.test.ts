@@ -76,6 +76,13 @@ test('a bad line keeps its name', async () => {
   expect(await read('{"id":"a","colour":"red"}')).toMatchObject([{ kind: 'bad', id: 'a' }]);
 });
 
+test('the id of a bad line is free for another one', async () => {
+  expect(await read('{"id":"a","colour":"red"}\n{"id":"a","input":"x"}')).toMatchObject([
+    { kind: 'bad', id: 'a' },
+    { kind: 'request', id: 'a' },
+  ]);
+});
+
 test('a line without an agent is bad when none is given for all', async () => {
   expect(await read('"x"', {})).toMatchObject([
     { kind: 'bad', problem: expect.stringContaining('needs `agent`') as string },
@@ -90,7 +97,7 @@ test('empty lines are no lines, but are counted', async () => {
   ]);
 });
 
-test('a line over a megabyte is bad and does not stay in memory', async () => {
+test('a line over a megabyte is bad, and the next is not', async () => {
   const lines = await read(`"${'x'.repeat(1024 * 1024)}"\n"fine"\n`);
   expect(lines).toMatchObject([
     { kind: 'bad', problem: expect.stringContaining('longer than') as string },
@@ -167,7 +174,7 @@ test('a file that cannot be read is named', async () => {
 });
 
 test('a line that arrives in pieces, cut within a character, is whole', async () => {
-  const bytes = Buffer.from('größe\nzwei');
+  const bytes = Buffer.from('größe\r\nzwei');
   const chunks = async function* () {
     for (let at = 0; at < bytes.length; at++) yield bytes.subarray(at, at + 1);
   };

@@ -115,6 +115,9 @@ test('results of lines that are gone move to a file of their own, those that cos
   expect(output.earlier).toMatchObject([{ runId: 'R2' }]);
   expect(readResults(path)).toEqual([result(2, { line: 1 })]);
   expect(readResults(`${path}.replaced`)).toEqual([result(1)]);
+  await using emptied = await BatchOutput.open(path, requests([]));
+  expect([emptied.replaced, readResults(path)]).toEqual([1, []]);
+  expect(readResults(`${path}.replaced`)).toEqual([result(1), result(2, { line: 1 })]);
 });
 
 test('a request that was refused is open again, and a line that is no request is not', async () => {

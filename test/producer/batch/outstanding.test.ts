@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
 import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
@@ -84,10 +84,12 @@ test('a run counts until its end has been written', async () => {
 });
 
 test('the feed says which runs wait and for which money, and that they go on', async () => {
-  const next = [Promise.withResolvers<RunEvent>(), Promise.withResolvers<RunEvent>()] as const;
+  const next = [1, 2, 3].map(() => Promise.withResolvers<RunEvent>());
   const client: BatchClient = {
     ...clientWithEnd('other'),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
+      // Of a run that is not of the batch.
+      yield { type: 'run.suspended', runId: 'other', reason: 'approval', pending: [] } as unknown as RunEvent;
       for (const { promise } of next) yield await promise;
       await new Promise((resolve) => signal?.addEventListener('abort', resolve));
     },
@@ -103,12 +105,34 @@ test('the feed says which runs wait and for which money, and that they go on', a
   const stop = new AbortController();
   const following = outstanding.follow(stop.signal);
   const pending = [{ kind: 'budget', id: 'batch:b', requestedAt: '' }];
-  next[0].resolve({ type: 'run.suspended', runId: 'R', reason: 'budget', pending } as unknown as RunEvent);
+  next[0]?.resolve({ type: 'run.suspended', runId: 'R', reason: 'budget', pending } as unknown as RunEvent);
   await until('the run to wait', () => news === 1);
   expect([outstanding.waiting, [...outstanding.waitingForMoney]]).toEqual([1, [['batch:b', 1]]]);
-  next[1].resolve({ type: 'run.resumed', runId: 'R', directiveSummary: '' } as RunEvent);
-  await until('the run to go on', () => news === 2);
+  const person = [{ kind: 'approval', id: 'call_1', requestedAt: '' }];
+  next[1]?.resolve({ type: 'run.suspended', runId: 'R', reason: 'approval', pending: person } as unknown as RunEvent);
+  await until('the run to wait for a person', () => news === 2);
+  expect([outstanding.waiting, [...outstanding.waitingForMoney]]).toEqual([1, []]);
+  next[2]?.resolve({ type: 'run.resumed', runId: 'R', directiveSummary: '' } as RunEvent);
+  await until('the run to go on', () => news === 3);
   expect([outstanding.waiting, outstanding.size]).toEqual([0, 1]);
   stop.abort();
   await following;
+});
+
+test('a defect of the feed ends the watch with its own error', async () => {
+  const client: BatchClient = {
+    ...clientWithEnd('other'),
+    // oxlint-disable-next-line require-yield -- it fails before its first event
+    async *firehose() {
+      throw new RunError('internal', 'a defect');
+    },
+  };
+  const outstanding = new Outstanding(
+    client,
+    () => Promise.resolve(),
+    () => {},
+  );
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  await expect(outstanding.follow(stop.signal)).rejects.toThrow('a defect');
 });

@@ -170,6 +170,42 @@ test('failed runs go on when failures are retried, and stay failed otherwise', a
   expect(ends.size).toBe(2);
 });
 
+test('a failed run that cannot go on stays failed, and a Redis that is away ends the batch', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end('failed'));
+  const first = startBatch(world.mill, ['a']);
+  await first.summary;
+  const refusing = (code: 'validation' | 'queue_unavailable'): BatchClient => ({
+    ...withoutFeed(world.mill),
+    redrive: () => Promise.reject(new RunError(code, 'no')),
+  });
+  const retry = (client: BatchClient) => again(client, { file: first.file, out: first.out, retryFailed: true }).summary;
+  await expect(retry(refusing('queue_unavailable'))).rejects.toMatchObject({ code: 'queue_unavailable' });
+  expect(await retry(refusing('validation'))).toMatchObject({ end: 'finished', finished: 1, failed: 1 });
+});
+
+test('money that an earlier batch of the name has spent is reported, and what this one spent is not', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const budgets = {
+    set: async (...given: Parameters<BatchClient['budgets']['set']>) => ({
+      ...(await world.mill.budgets.set(...given)),
+      spentMicrocents: 700,
+    }),
+  } as BatchClient['budgets'];
+  const client: BatchClient = {
+    ...losingFirstAnswer(world.mill),
+    enqueueMany: (all) => world.mill.enqueueMany(all),
+    budgets,
+  };
+  const budget = { maxCostMicrocents: 1_000_000 };
+  const first = startBatch(client, ['a'], { budget });
+  await first.summary;
+  const second = again(client, { file: first.file, out: first.out, budget });
+  await second.summary;
+  expect([first.watched.spentBefore, second.watched.spentBefore]).toEqual([[700], []]);
+});
+
 test('the name is the batch: another one runs the lines again, and its runs have it', async () => {
   const world = await clientWorld();
   playFleet(world, (writer) => writer.end());
@@ -238,10 +274,33 @@ function losingFirstAnswer(client: BatchClient): BatchClient {
 /** Suspends a run for money of the batch that it names, as a worker does. */
 async function suspendForMoney({ redis, keys }: ClientWorld, writer: RunWriter): Promise<void> {
   const { batch } = JSON.parse((await redis.hget(keys.run(writer.runId), 'request')) ?? '{}') as { batch: string };
-  const pending = [{ kind: 'budget' as const, id: `batch:${batch}`, requestedAt: new Date().toISOString() }];
-  const fields = { status: 'suspended', pending: JSON.stringify(pending) };
-  await writer.emit([{ type: 'run.suspended', reason: 'budget', pending }], { fields });
+  await suspend(writer, 'budget', `batch:${batch}`);
 }
+
+async function suspend(writer: RunWriter, kind: 'budget' | 'approval', id: string): Promise<void> {
+  const pending = [{ kind, id, requestedAt: new Date().toISOString() }];
+  const fields = { status: 'suspended', pending: JSON.stringify(pending) };
+  await writer.emit([{ type: 'run.suspended', reason: kind, pending }], { fields });
+}
+
+test('a batch is not out of money while a run of it works, or waits for a person', async () => {
+  const world = await clientWorld();
+  playFleet(world, async (writer, input) => {
+    if (input === 'dear') await suspendForMoney(world, writer);
+    if (input === 'grave') await suspend(writer, 'approval', 'call_1');
+  });
+  const working = startBatch(world.mill, ['dear', 'busy'], { name: 'working' });
+  await until('one to wait', () => working.watched.progress.at(-1)?.waitingForMoney === 1);
+  expect(working.watched.progress.at(-1)).toMatchObject({ running: 1, waiting: 1 });
+  working.interrupt();
+  await working.summary;
+  const asking = startBatch(world.mill, ['dear', 'grave'], { name: 'asking' });
+  await until('both to wait', () => asking.watched.progress.at(-1)?.waiting === 2);
+  expect(asking.watched.progress.at(-1)).toMatchObject({ running: 0, waitingForMoney: 1 });
+  asking.interrupt();
+  await asking.summary;
+  expect([...working.watched.outOfMoney, ...asking.watched.outOfMoney]).toEqual([]);
+});
 
 test('a batch that waits for money reports it once, and finishes after there is more', async () => {
   const world = await clientWorld();
@@ -255,9 +314,16 @@ test('a batch that waits for money reports it once, and finishes after there is 
   await until('all runs to wait', () => watched.progress.at(-1)?.waitingForMoney === 3);
   expect(watched.progress.at(-1)).toMatchObject({ running: 0, waiting: 3, finished: 0 });
   const [first, ...others] = paused as [RunWriter, ...RunWriter[]];
+  // News about a run that waits already.
+  const before = watched.progress.length;
+  await suspend(first, 'budget', 'tenant:default');
+  await until('the news to be read', () => watched.progress.length > before);
+  expect(watched.outOfMoney).toHaveLength(1);
   await first.emit([{ type: 'run.resumed', directiveSummary: 'there is money' }], { fields: { status: 'queued' } });
   await until('one run to go on', () => watched.progress.at(-1)?.running === 1);
-  for (const writer of [first, ...others]) await writer.end();
+  await first.end();
+  await until('the batch to be out of money again', () => watched.outOfMoney.length === 2);
+  for (const writer of others) await writer.end();
   const { batch, ...rest } = await summary;
   expect(rest).toMatchObject({ end: 'finished', finished: 3, waiting: 0, waitingForMoney: 0 });
   expect(watched.outOfMoney[0]).toEqual([`batch:${batch}`]);

@@ -79,6 +79,7 @@ test('the second time nothing is new, and not a byte has changed', async () => {
   const { created, leftAlone } = await init(cwd);
   expect(created).toEqual([]);
   expect(leftAlone.map(({ path }) => path).sort()).toEqual(all);
+  expect(leftAlone.filter(({ note }) => note !== undefined)).toEqual([]);
   expect(contents(cwd)).toEqual(before);
 });
 
@@ -201,4 +202,30 @@ test('what is next can be pasted where the folder has an odd name, which no term
   const { stdout } = await millrace(['init', "it's $(here)\u001b[31m"], { cwd });
   expect(stdout).toContain(`cd 'it'\\''s $(here)[31m'`);
   expect(stdout).not.toContain('\u001b');
+});
+
+test('a project of its own is told how to get what runs the test, unless it has that', async () => {
+  const cwd = folder({ 'package.json': '{"type":"module"}' });
+  const line = 'npm install --save-dev vitest';
+  expect((await millrace(['init'], { cwd })).stdout).toContain(line);
+  mkdirSync(join(cwd, 'node_modules/vitest'), { recursive: true });
+  expect((await millrace(['init'], { cwd })).stdout).not.toContain(line);
+});
+
+test('a package.json that is no JSON object stays as it is, and is named', async () => {
+  const cwd = folder({ 'package.json': '{"type":"module",' });
+  const { leftAlone } = await init(cwd);
+  expect(leftAlone).toContainEqual({ path: 'package.json', note: 'it is no JSON object, so it has got no scripts' });
+  expect(contents(cwd)['package.json']).toBe('{"type":"module",');
+});
+
+test('hidden files in the folder of agents are no agents', async () => {
+  const { created } = await init(folder({ 'agents/.gitkeep': '' }));
+  expect(created).toContain('agents/support.ts');
+});
+
+test('a folder with the name of the package gets another one as its package', async () => {
+  const cwd = folder();
+  await millrace(['init', 'millrace'], { cwd });
+  expect(JSON.parse(contents(join(cwd, 'millrace'))['package.json'] ?? '')).toMatchObject({ name: 'my-agents' });
 });

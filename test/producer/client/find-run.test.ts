@@ -40,11 +40,28 @@ test('a beginning of several runs is refused, and names them, the newest first',
   expect(error?.details).toMatchObject([{ runId: two, status: 'queued', agent: 'support' }, { runId: one }]);
 });
 
+test('of many runs that begin alike only the newest are named', async () => {
+  const ids = Array.from({ length: 60 }, (_, i) => `03${String(i).padStart(24, '0')}`);
+  const { mill } = await worldWith(ids);
+  const error = await mill.findRunId('0300').then(
+    () => undefined,
+    (thrown: unknown) => thrown as RunError,
+  );
+  expect(error?.message).toContain('50 runs or more begin with 0300');
+  expect(error?.message.split('\n')).toHaveLength(7);
+  expect(error?.message).toMatch(/\n {2}…$/);
+  const details = (error?.details ?? []) as readonly { readonly runId: string }[];
+  expect([details.length, details[0]?.runId]).toEqual([50, ids.at(-1)]);
+});
+
 test('runs that have expired and runs of other tenants are not found', async () => {
   const { mill, redis, keys } = await worldWith([one, two]);
   await redis.del(keys.run(two));
   expect(await mill.findRunId('01K9')).toBe(one);
   const foreign = await worldWith([other], 'acme');
+  expect(await codeOf(foreign.mill.findRunId('7ZZZ'))).toBe('run_not_found');
+  // Not even where the index of this tenant has it.
+  await foreign.redis.zadd(foreign.keys.index('default'), Date.now(), other);
   expect(await codeOf(foreign.mill.findRunId('7ZZZ'))).toBe('run_not_found');
 });
 

@@ -3,8 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, inject, onTestFinished, test } from 'vitest';
+import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
+import { fromSurroundings } from '../../../src/producer/client/own-environment.ts';
 import { writeDevState } from '../../../src/producer/cli/stack/dev-notes.ts';
 import { childEnv } from '../../support/child-env.ts';
 import { testPrefix } from '../../support/redis.ts';
@@ -48,6 +49,23 @@ test('a client without an address finds the stack that runs for its folder, and 
   const other = await announced('of-the-environment');
   const env = { REDIS_URL: redisUrl, MILLRACE_PREFIX: other };
   expect(await agentsOfProgram({ redisUrl: 'redis://127.0.0.1:1', prefix }, env)).toBe('of-the-environment');
+});
+
+test('a stack that has ended, and production, count for nothing, and an own prefix wins', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-program-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  vi.spyOn(process, 'cwd').mockReturnValue(folder);
+  for (const name of ['REDIS_URL', 'MILLRACE_PREFIX', 'NODE_ENV']) vi.stubEnv(name, undefined);
+  const stack = { redisUrl: 'redis://127.0.0.1:1', prefix: 'of-the-stack', url: 'http://127.0.0.1:1' };
+  writeDevState(folder, { ...stack, pid: process.pid });
+  expect(fromSurroundings({})).toEqual({ redis: stack.redisUrl, prefix: stack.prefix });
+  expect(fromSurroundings({ prefix: 'own' })).toEqual({ redis: stack.redisUrl, prefix: 'own' });
+  vi.stubEnv('NODE_ENV', 'production');
+  expect(() => fromSurroundings({})).toThrow('REDIS_URL: required');
+  vi.stubEnv('NODE_ENV', undefined);
+  // No system has so many.
+  writeDevState(folder, { ...stack, pid: 2 ** 31 - 1 });
+  expect(fromSurroundings({}).redis).not.toBe(stack.redisUrl);
 });
 
 test('a Redis that does not answer is named with its address, the reason, and what to do, and without a password', async () => {

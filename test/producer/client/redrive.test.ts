@@ -20,7 +20,7 @@ async function failedRun(world: ClientWorld) {
     '{"v":1,"t":"closed"}',
   );
   await writer.end('failed');
-  await redis.hset(keys.run(run.runId), 'workedMs', '300000');
+  await redis.hset(keys.run(run.runId), { workedMs: 300_000, crashes: 3, blame: 4, excuses: 1 });
   await redis.expire(keys.run(run.runId), 100);
   await redis.expire(keys.journal(run.runId), 100);
   await redis.zrem(keys.open, run.runId);
@@ -50,6 +50,8 @@ test('a failed run is queued again in a new job and continues from its journal',
   expect(view.error).toBeUndefined();
   expect(view.endedAt).toBeUndefined();
   expect(await redis.hexists(keys.run(run.runId), 'workedMs'), 'it has its whole wall time again').toBe(0);
+  const counted = await redis.hmget(keys.run(run.runId), 'crashes', 'blame', 'excuses');
+  expect(counted, 'it is blamed for nothing').toEqual(['0', '0', '0']);
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
   expect(await redis.zcard(bull('runs', 'failed'))).toBe(0);
   expect(await redis.lrange(keys.journal(run.runId), 0, -1)).toEqual([

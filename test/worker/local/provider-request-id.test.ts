@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { chat, startRawProvider, status } from '../../support/raw-provider.ts';
+import { chat, data, startRawProvider, status, stream, type Reply } from '../../support/raw-provider.ts';
 
 test('the id that the provider gives a request is reported with its attempt, whether it failed or not', async () => {
   await using provider = await startRawProvider([
@@ -17,6 +17,31 @@ test('the id that the provider gives a request is reported with its attempt, whe
   expect(calls).toMatchObject([
     { outcome: 'failed', providerRequestId: 'req_refused' },
     { outcome: 'succeeded', providerRequestId: 'chatcmpl-raw' },
+  ]);
+});
+
+test('the header of an answer that began is the id of its request, also where the answer breaks off', async () => {
+  const headed =
+    (id: string, answer: Reply): Reply =>
+    async (response, request) => {
+      response.setHeader('x-request-id', id);
+      await answer(response, request);
+    };
+  const broken = stream(data({ error: { message: 'broken', type: 'server_error' } }));
+  await using provider = await startRawProvider([
+    headed('req_broken', broken),
+    headed(
+      'req_whole',
+      chat(() => ({ text: 'Hello.' })),
+    ),
+  ]);
+  const agent = defineAgent({ id: 'plain', model: 'any', retry: { max: 2 } });
+  const handle = createAgentWith(agent, { env: { OPENAI_BASE_URL: provider.url } });
+  const calls: object[] = [];
+  for await (const event of handle.stream('Hi')) if (event.type === 'llm.call') calls.push(event);
+  expect(calls).toMatchObject([
+    { outcome: 'failed', providerRequestId: 'req_broken' },
+    { outcome: 'succeeded', providerRequestId: 'req_whole' },
   ]);
 });
 

@@ -54,6 +54,9 @@ test('a provider is asked for its models with its key, and again only when that 
   server.status = 401;
   await watch.look();
   expect(only()).toMatchObject({ endpoint: { state: 'refuses_key', status: 401 } });
+  server.status = 403;
+  await watch.look();
+  expect(only()).toMatchObject({ endpoint: { state: 'refuses_key', status: 403 } });
   server.status = 503;
   await watch.look();
   expect(only()).toMatchObject({ endpoint: { state: 'fails', status: 503 } });
@@ -78,7 +81,10 @@ test('the last error is kept, without secrets, bounded, and without what may quo
   watch.observe(called({ kind: 'bad_request', status: 400, message: 'my secret plan is not valid' }));
   expect(JSON.stringify(only())).not.toContain('secret plan');
   watch.observe(called({ kind: 'cancelled', message: 'stopped' }));
+  watch.observe({ ...called({ kind: 'rate_limit', message: 'later' }), outcome: 'skipped' } as EventBody);
   expect(only()?.lastError?.kind).toBe('bad_request');
+  watch.observe({ ...called({ kind: 'auth', message: 'no' }), model: 'm'.repeat(1_000) } as EventBody);
+  expect(only()?.lastError?.model).toHaveLength(128);
 });
 
 test('calls of providers that no setting names are reported as well, up to a bound', () => {
@@ -87,4 +93,26 @@ test('calls of providers that no setting names are reported as well, up to a bou
   const reports = watch.reports();
   expect(reports).toHaveLength(32);
   expect(reports[1]).toMatchObject({ id: 'own-0', kind: 'custom', lastAnswerAt: '2026-11-23T08:00:00.000Z' });
+});
+
+test('a watch that is disposed asks no longer, and notes nothing more', async () => {
+  const asked = Promise.withResolvers<AbortSignal>();
+  const provider = {
+    id: 'slow',
+    kind: 'openai' as const,
+    hasKey: true,
+    look: async (signal: AbortSignal) => {
+      asked.resolve(signal);
+      return await new Promise<number>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+    },
+  };
+  const watch = new ProviderWatch([provider], { clock: { now: () => 0 }, redactor: new Redactor([]) });
+  const looking = watch.look();
+  const signal = await asked.promise;
+  watch[Symbol.dispose]();
+  expect(signal.aborted).toBe(true);
+  await looking;
+  expect(watch.reports()[0]).not.toHaveProperty('endpoint');
 });

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import * as fc from 'fast-check';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
+import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { boundedEvents, maxAnswerBytes, maxEventBytes } from '../../../src/worker/run/bounded-events.ts';
 
 const bytesOf = (event: unknown) => Buffer.byteLength(JSON.stringify(event));
@@ -26,21 +27,60 @@ test('of a longer event the long texts are cut, with a marker, and the field is 
   expect(JSON.stringify(event)).toContain('2000000 bytes in all');
 });
 
-test('the answer of a run is whole up to a mebibyte', () => {
+/** Events that carry an answer of so many characters. */
+const answers = (chars: number): readonly EventBody[] => {
+  const text = 'x'.repeat(chars);
+  const totals = { usage: { ...zeroUsage, byModel: {} }, costMicrocents: 1, durationMs: 1 };
+  const error = { code: 'internal', message: 'a defect', retryable: false } as const;
+  return [
+    { type: 'text.complete', text },
+    { type: 'agent.response', text },
+    { type: 'agent.end', output: text, status: 'completed' },
+    { type: 'run.completed', status: 'completed', result: { text }, ...totals, steps: 1 },
+    { type: 'run.failed', error, ...totals, partial: text },
+    { type: 'node.completed', output: text, tokensUsed: { input: 1, output: 1, model: 'm' } },
+  ];
+};
+
+test.each(answers(900_000))('the answer in $type is whole up to a mebibyte', (event) => {
+  expect(boundedEvents(event)).toEqual([event]);
+});
+
+test('an answer above a mebibyte is cut, and most of it is kept', () => {
   const event = (chars: number): EventBody => ({ type: 'agent.response', text: 'x'.repeat(chars) });
-  expect(boundedEvents(event(900_000))[0]).not.toHaveProperty('truncated');
   const [long] = boundedEvents(event(2_000_000));
   expect(long).toHaveProperty('truncated', ['text']);
   expect(bytesOf(long)).toBeLessThan(maxAnswerBytes);
   expect(bytesOf(long)).toBeGreaterThan(maxAnswerBytes / 3);
 });
 
-test('a long delta becomes several, and no text is lost', () => {
+test.each(['text.delta', 'reasoning.delta'] as const)('a long %s becomes several, and no text is lost', (type) => {
   const delta = '😀 and so on '.repeat(20_000);
-  const events = boundedEvents({ type: 'text.delta', delta, model: 'm' });
+  const events = boundedEvents({ type, delta, model: 'm' });
   expect(events.length).toBeGreaterThan(1);
-  expect(events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('')).toBe(delta);
-  expect(events.every((event) => bytesOf(event) < maxEventBytes && JSON.stringify(event).isWellFormed())).toBe(true);
+  const pieces = events.map((event) => (event.type === type ? event.delta : ''));
+  expect(pieces.join('')).toBe(delta);
+  expect(pieces.filter((piece) => !piece.isWellFormed())).toEqual([]);
+  expect(events.filter((event) => bytesOf(event) >= maxEventBytes)).toEqual([]);
+});
+
+test('of a long list, an object of many fields and a deep one the beginning is kept', () => {
+  const args = (value: unknown) => boundedEvents(start({ value }))[0];
+  const list = Array.from({ length: 100_000 }, (_, index) => index);
+  expect(args(list)).toMatchObject({ args: { value: list.slice(0, 1_000) }, truncated: ['args'] });
+  const fields = list.map((index) => [`f${index}`, index] as const);
+  expect(args(Object.fromEntries(fields))).toMatchObject({
+    args: { value: Object.fromEntries(fields.slice(0, 1_000)) },
+    truncated: ['args'],
+  });
+  const deep = Array.from({ length: 300 }).reduce<unknown>((inner) => ({ inner, note: 'x'.repeat(300) }), 'the core');
+  expect(JSON.stringify(args(deep))).toContain('{"inner":"[left out]","note"');
+});
+
+test('an event leaves room for its envelope', () => {
+  const event = start({ text: 'x'.repeat(maxEventBytes - 1_000) });
+  expect(bytesOf(event)).toBeLessThan(maxEventBytes);
+  expect(boundedEvents(event)[0]).toHaveProperty('truncated', ['args']);
 });
 
 test('whatever a tool reports, its event is within the bound', () => {

@@ -15,10 +15,28 @@ test('one suspect is watched at a time, and the most suspected of those who wait
   };
   const all = [enter('mild', 1), enter('strong', 5), enter('mild too', 1)];
   first?.release();
-  first?.release();
   await Promise.all(all);
   expect(order).toEqual(['strong', 'mild', 'mild too']);
   expect(watch.tryEnter()).toBeDefined();
+});
+
+test('a slot that is released twice lets one suspect in', async () => {
+  const watch = new Watch(1_000, async () => {});
+  const first = watch.tryEnter();
+  const second = watch.enter(1, never);
+  first?.release();
+  first?.release();
+  expect(await second).toBeDefined();
+  expect(watch.tryEnter()).toBeUndefined();
+});
+
+test('a suspect that is stopped waits no longer', async () => {
+  const watch = new Watch(10_000_000, async () => {});
+  watch.tryEnter();
+  const stop = new AbortController();
+  const stopped = watch.enter(1, stop.signal);
+  stop.abort();
+  expect(await stopped).toBeUndefined();
 });
 
 test('a suspect that waits too long, or is stopped, goes on without the post, and the next one still gets it', async () => {

@@ -25,7 +25,8 @@ test('.env adds variables in every form that such files have', () => {
     "APOSTROPHE=it's",
     '  URL=redis://h:1/0?a=b',
   ].join('\r\n');
-  expect(withEnvFile({}, folderWith(text))).toEqual({
+  expect(withEnvFile({}, folderWith(`\uFEFFMARKED=1\r\n${text}`))).toEqual({
+    MARKED: '1',
     PLAIN: '1',
     SPACED: 'two words',
     LINES: 'a\nb',
@@ -44,11 +45,16 @@ test('a variable that is set wins, also when it is empty', () => {
   });
 });
 
+test('a folder without .env adds nothing', () => {
+  const given = { PORT: '1' };
+  expect(withEnvFile(given, join(folderWith(''), 'elsewhere'))).toEqual(given);
+});
+
 test('every line that is none of a .env file is named by its number, and no value is shown', async () => {
-  const cwd = folderWith('PORT=8081\nsk-secret\nOPEN="sk-open\nHOST=::1\n1X=3\n');
+  const cwd = folderWith('LINES="a\nb"\nPORT=8081\nsk-secret\nOPEN="sk-open\nHOST=::1\n1X=3\n');
   const { code, stderr } = await millrace(['runs'], { cwd });
   expect(stderr).toBe(
-    'invalid_config: .env:2: is not NAME=value\n.env:3: is not NAME=value\n.env:5: is not NAME=value\n',
+    'invalid_config: .env:4: is not NAME=value\n.env:5: is not NAME=value\n.env:7: is not NAME=value\n',
   );
   expect(code).toBe(2);
 });

@@ -31,6 +31,7 @@ test('an argument that the agent sets itself cannot be given', () => {
     args: { key: { secret: 'PAY_KEY' } },
   });
   expect(problemsIn(askedSchema(tool), { to: 'kim' })).toEqual([]);
+  expect(problemsIn(askedSchema(tool), { to: 7 })).toEqual(['to: must be string']);
   expect(problemsIn(askedSchema(tool), { to: 'kim', key: 'mine' })).toEqual(['key: must not be given']);
 });
 

@@ -14,7 +14,12 @@ async function find(options: z.input<typeof toolOptions>, args: unknown, more: R
   const world = makeWorld();
   const found = tool('find', (given) => void seen.push(given), { inputSchema, ...more });
   const asked = calls({ name: 'find', args: JSON.stringify(args) });
-  const context = { about, metadata, inputs: { list: [{ id: 9 }] }, options: { find: toolOptions.parse(options) } };
+  const context = {
+    about,
+    metadata,
+    inputs: { list: [{ id: 9, owner: null }] },
+    options: { find: toolOptions.parse(options) },
+  };
   const end = await world.run([found], asked, {}, context);
   const advertised = createToolExecutor([found], {
     runId: 'R',
@@ -51,14 +56,17 @@ describe('arguments from the run', () => {
     expect(wrong.world.eventsOf('tool.approval.requested')).toEqual([]);
   });
 
-  test('that this run does not have keep the call from being made', async () => {
-    const { seen, world } = await find({ inputMapping: { customer: 'metadata.constructor' } }, { order: '7' });
-    expect(seen).toEqual([]);
-    expect(world.result(0)).toMatchObject({
-      errorKind: 'capability_blocked',
-      content: expect.stringContaining('this run has no metadata.constructor') as string,
-    });
-  });
+  test.each(['metadata.constructor', 'inputs.list.0.owner'])(
+    'that this run does not have, like %s, keep the call from being made',
+    async (path) => {
+      const { seen, world } = await find({ inputMapping: { customer: path } }, { order: '7' });
+      expect(seen).toEqual([]);
+      expect(world.result(0)).toMatchObject({
+        errorKind: 'capability_blocked',
+        content: expect.stringContaining(`this run has no ${path}`) as string,
+      });
+    },
+  );
 
   test.each([
     ['elsewhere.customer', 'must begin with one of metadata, inputs'],
