@@ -237,7 +237,7 @@ function depsOf(
     },
     suspects: {
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
-      excuseFor: (worker, runId) => supervision.excuseFor(worker, runId),
+      isExcused: (worker, runId) => supervision.isExcused(worker, runId),
     },
     queuePostRunJobs: (record) => queuePostRunJobs(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...artifacts, breakers: ports.breakers }), agents: () => agents },

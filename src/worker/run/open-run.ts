@@ -19,7 +19,6 @@ import { relayFor } from './relay.ts';
 import { logStarted, runLogOf } from './run-log.ts';
 import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
-import { isExcused } from './suspect.ts';
 import { bytesOf, RunWriter, type EventContext } from './writer.ts';
 
 /** The worker that claims a run. */
@@ -154,8 +153,7 @@ async function claim(
   const opening = [started, ...node, event({ type: 'agent.start' })];
   const going = [isResumed ? started : recovered];
   const wasLost = record.status === 'running' && worker !== undefined;
-  const excuse = wasLost ? await suspects?.excuseFor(worker, runId) : undefined;
-  const excusedWorker = isExcused(excuse, record) ? worker : undefined;
+  const excusedWorker = wasLost && (await suspects?.isExcused(worker, runId)) ? worker : undefined;
   const owner = newNonce();
   const claim = { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment };
   const answer = await ports.runs.claim(claim, opening, going);

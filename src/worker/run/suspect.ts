@@ -1,6 +1,5 @@
 import { orLate } from '../../shared/base/deadline.ts';
 import type { Activity, RunRecord } from '../../shared/contract/run.ts';
-import type { Excuse } from '../../shared/state/fleet/fleet.ts';
 import type { SuspectWork } from '../turn/turn-ports.ts';
 import type { RunSignals } from './signals.ts';
 import type { RunWriter } from './writer.ts';
@@ -15,16 +14,8 @@ const suspectAfter = 2;
 export interface Suspects {
   /** Lets them work one after the other. */
   readonly watch: Watch;
-  /** Why this run may not be to blame for the loss of this worker. */
-  readonly excuseFor: (worker: string, runId: string) => Promise<Excuse | undefined>;
-}
-
-/**
- * Is the run not to blame for the loss of its worker? That the worker watched another run excuses a run once: one that loses
- * such a worker in its calls again may be the cause itself, and is to be watched as well.
- */
-export function isExcused(excuse: Excuse | undefined, { excuses = 0 }: Pick<RunRecord, 'excuses'>): boolean {
-  return excuse === 'alive' || (excuse === 'watched_another' && excuses === 0);
+  /** Is this run not to blame for the loss of this worker? */
+  readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
 }
 
 /**
@@ -35,10 +26,12 @@ export function suspectWork(
   run: { readonly record: RunRecord; readonly writer: RunWriter; readonly signals: RunSignals },
   suspects: Suspects | undefined,
 ): SuspectWork | undefined {
-  const { crashes, blame = 0, activity } = run.record;
+  const { crashes, blame = 0, excuses = 0, activity } = run.record;
   if (!suspects || activity === 'watched') return undefined;
   const { watch } = suspects;
-  const calls = blame > 0;
+  // One that was excused for its calls may have been the cause all the same: where workers are lost for other causes as well, each
+  // of them watches a suspect, and a run that kills could hide behind one after the other.
+  const calls = blame > 0 || excuses > 0;
   // Until one has ended: then it was not that.
   let model = crashes >= suspectAfter;
   if (!calls && !model) return undefined;

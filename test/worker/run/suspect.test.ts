@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isExcused, Watch } from '../../../src/worker/run/suspect.ts';
+import { suspectWork, Watch } from '../../../src/worker/run/suspect.ts';
 
 const { signal: never } = new AbortController();
 
@@ -54,11 +54,11 @@ test('a suspect that waits too long, or is stopped, goes on without the post, an
 });
 
 test.each([
-  ['alive', 0, true],
-  ['alive', 3, true],
-  ['watched_another', 0, true],
-  ['watched_another', 1, false],
-  [undefined, 0, false],
-] as const)('the excuse %s after %i others holds: %s', (excuse, excuses, holds) => {
-  expect(isExcused(excuse, { excuses })).toBe(holds);
+  [{ blame: 0, excuses: 0 }, undefined],
+  [{ blame: 1, excuses: 0 }, true],
+  [{ blame: 0, excuses: 1 }, true],
+])('with %o the calls of a run are watched: %s', (lost, watched) => {
+  const suspects = { watch: new Watch(1_000, async () => {}), isExcused: async () => false };
+  const run = { record: { crashes: 0, ...lost } } as unknown as Parameters<typeof suspectWork>[0];
+  expect(suspectWork(run, suspects)?.calls).toBe(watched);
 });

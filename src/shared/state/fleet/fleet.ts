@@ -20,9 +20,6 @@ export interface WorkerInfo {
   readonly providers: readonly ProviderReport[];
 }
 
-/** Why a run may not be to blame for the loss of a worker: it lives, or it died while it watched another run. */
-export type Excuse = 'alive' | 'watched_another';
-
 /** By then another worker has claimed the runs of a worker that died. */
 const watchedTtlMs = 600_000;
 
@@ -52,12 +49,11 @@ export function redisFleet({ redis, keys }: KeySpace) {
         runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
       await named(`watch of worker ${name}`, written);
     },
-    /** Why this run may not be to blame for the loss of that worker. */
-    async excuseFor(name: string, runId: string): Promise<Excuse | undefined> {
+    /** Is this run not to blame for the loss of that worker: it lives, or it died while it watched another run? */
+    async isExcused(name: string, runId: string): Promise<boolean> {
       const asked = Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
       const [alive, watched] = await named(`look after worker ${name}`, asked);
-      if (alive > 0) return 'alive';
-      return watched !== null && watched !== runId ? 'watched_another' : undefined;
+      return alive > 0 || (watched !== null && watched !== runId);
     },
     async farewell(name: string): Promise<void> {
       await redis.del(keys.pulse(name));

@@ -11,5 +11,5 @@ test('a run whose watch cannot be reported is not to blame', async () => {
   const away = { code: 'queue_unavailable' };
   await expect(supervision.watching('w', '01HZZZZZZZZZZZZZZZZZZZZZZZ')).rejects.toMatchObject(away);
   await expect(supervision.watching('w', undefined)).rejects.toMatchObject(away);
-  await expect(supervision.excuseFor('w', '01HZZZZZZZZZZZZZZZZZZZZZZZ')).rejects.toMatchObject(away);
+  await expect(supervision.isExcused('w', '01HZZZZZZZZZZZZZZZZZZZZZZZ')).rejects.toMatchObject(away);
 });
