@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, stat, type FileHandle } from 'node:fs/promises';
+import { open, realpath, rename, stat, type FileHandle } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
@@ -7,6 +7,7 @@ import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { runStatus } from '../../shared/contract/run.ts';
 import { executionIdParts, type BatchLine, type BatchSource } from './batch-file.ts';
+import { OutputLock } from './output-lock.ts';
 import { textLines } from './text-lines.ts';
 
 /** A line of the output file. `runId` is absent for a line that never became a run. */
@@ -58,53 +59,70 @@ export class BatchOutput implements AsyncDisposable {
   /** Results of lines that have changed or are gone: they were moved to `PATH.replaced`. */
   readonly replaced: number;
   readonly #file: FileHandle;
+  readonly #lock: OutputLock;
+  readonly #held: AsyncDisposableStack;
   #lastWrite: Promise<unknown> = Promise.resolve();
 
-  private constructor(path: string, file: FileHandle, { kept, replaced }: Pick<Sorted, 'kept' | 'replaced'>) {
+  private constructor(path: string, { file, lock, sorted, held }: Opened) {
     this.path = path;
     this.#file = file;
-    this.earlier = kept;
-    this.replaced = replaced;
+    this.#lock = lock;
+    this.#held = held;
+    this.earlier = sorted.kept;
+    this.replaced = sorted.replaced;
   }
 
   /**
-   * Opens or makes the file. What a crash left half written at its end is cut off. When the requests have changed since, it is
-   * written anew: results get the present numbers of their lines, and those of lines that are there no longer move to
-   * `PATH.replaced`. Throws `validation`, and leaves the file as it is, when it cannot be written or contains anything but
-   * results of this batch.
+   * Opens or makes the file, with a lock beside it. What a crash left half written at its end is cut off. When the requests
+   * have changed since, it is written anew: results get the present numbers of their lines, and those of lines that are there
+   * no longer move to `PATH.replaced`. Throws `validation`, and leaves the file as it is, when it cannot be written, another
+   * process writes it, or it contains anything but results of this batch.
    */
   static async open(path: string, of: OutputOf): Promise<BatchOutput> {
-    const file = await openToAppend(path);
-    try {
-      if (!(await file.stat()).isFile()) throw notOurs(path, 'is no file that results can be read from again');
-      if (await isSame(file, of.batch.file)) throw notOurs(path, 'is the file of the requests');
-      const whole = await wholeLinesBytes(file);
-      const sorted = await sortEarlier(path, whole, of);
-      await checkTornLine(file, whole, path);
-      if (!sorted.isCurrent) {
-        await rewrite(path, whole, sorted);
-        await file.close();
-        return new BatchOutput(path, await openToAppend(path), sorted);
-      }
-      await file.truncate(whole);
-      return new BatchOutput(path, file, sorted);
-    } catch (error) {
-      await file.close();
-      throw error;
+    // No lock beside what is no output file.
+    await refuseNoOutput(path, of.batch.file);
+    await using opening = new AsyncDisposableStack();
+    const lock = opening.use(await OutputLock.take(await realpath(path)));
+    let file = opening.use(await openToAppend(path));
+    const whole = await wholeLinesBytes(file);
+    const sorted = await sortEarlier(path, whole, of);
+    await checkTornLine(file, whole, path);
+    if (sorted.isCurrent) await file.truncate(whole);
+    else {
+      await rewrite(path, whole, sorted);
+      file = opening.use(await openToAppend(path));
     }
+    return new BatchOutput(path, { file, lock, sorted, held: opening.move() });
   }
 
   /** Resolves when the line has been handed to the operating system. Calls may overlap; lines never do. */
   async append(result: BatchResult): Promise<void> {
-    const written = this.#lastWrite.then(() => this.#file.appendFile(`${jsonText(result)}\n`));
+    const written = this.#lastWrite.then(async () => {
+      await this.#lock.prove();
+      await this.#file.appendFile(`${jsonText(result)}\n`);
+    });
     this.#lastWrite = written.catch(() => undefined);
     await written;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lastWrite;
-    await this.#file.close();
+    await this.#held.disposeAsync();
   }
+}
+
+/** An output file that is this process' own. Disposing `held` gives all of it back. */
+interface Opened {
+  readonly file: FileHandle;
+  readonly lock: OutputLock;
+  readonly sorted: Pick<Sorted, 'kept' | 'replaced'>;
+  readonly held: AsyncDisposableStack;
+}
+
+async function refuseNoOutput(path: string, requests: string): Promise<void> {
+  await using file = await openToAppend(path);
+  if (!(await file.stat()).isFile()) throw notOurs(path, 'is no file that results can be read from again');
+  if (await isSame(file, requests)) throw notOurs(path, 'is the file of the requests');
 }
 
 /** Does this path lead to the open file, under whatever name? */
@@ -212,11 +230,13 @@ async function rewrite(path: string, bytes: number, { fate, replaced }: Sorted):
       createWriteStream(`${path}.replaced`, { flags: 'a', flush: true }),
     );
   }
+  // A link stays one: the lock is beside what it leads to.
+  const real = await realpath(path);
   await pipeline(
     lines((found) => typeof found !== 'string'),
-    createWriteStream(`${path}.new`, { flush: true }),
+    createWriteStream(`${real}.new`, { flush: true }),
   );
-  await rename(`${path}.new`, path);
+  await rename(`${real}.new`, real);
 }
 
 /** A line without its newline was cut short by a crash, and its run still has the result; any other text is not ours. */

@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Fleet } from '../../support/fleet.ts';
@@ -6,7 +7,7 @@ import { rounds } from '../../support/lane.ts';
 import { until } from '../../support/redis.ts';
 import { readResults, scratchFolder, writeLines } from '../batch/support.ts';
 import { clientWorld, request } from './options/client.ts';
-import { CliCommand, millrace, root, settings } from './support/cli-process.ts';
+import { CliCommand, CliProcess, millrace, root, settings } from './support/cli-process.ts';
 
 const script = `rules:\n  - answer: { text: one two three four five, deltaMs: 20 }\n`;
 
@@ -136,3 +137,34 @@ test('a file that is not there, and an output file of another batch, are usage e
   expect(foreign.stderr).toContain('choose another output file');
   expect(foreign.code).toBe(2);
 });
+
+test('a second command on an output file ends with who has it, and one that was killed holds nothing up', async () => {
+  const { prefix } = await clientWorld();
+  const env = settings(prefix);
+  const folder = scratchFolder();
+  writeLines(join(folder, 'in.jsonl'), ['one', 'two']);
+  const out = join(folder, 'out.jsonl');
+  const args = ['batch', join(folder, 'in.jsonl'), '--agent', 'support', '-o', out];
+  const first = new CliProcess(args, { env });
+  await until('the first command to have the file', () => existsSync(`${out}.lock`), 30_000);
+  const second = await millrace(args, { env });
+  expect(second.stderr).toContain(
+    `${out}: another batch command writes it (the process ${first.pid} on ${hostname()}, since `,
+  );
+  expect(second.stderr).toContain('wait for it or stop it, and give the same command again');
+  expect(second.code).toBe(2);
+  first.signal('SIGTERM');
+  expect(await first.exited).toBe(130);
+  expect(existsSync(`${out}.lock`)).toBe(false);
+
+  const killed = new CliProcess(args, { env });
+  await until('the lock', () => existsSync(`${out}.lock`), 30_000);
+  killed.signal('SIGKILL');
+  await killed.exited;
+  expect(existsSync(`${out}.lock`)).toBe(true);
+  const next = new CliCommand(args, { env });
+  await until('the lock', () => readFileSync(`${out}.lock`, 'utf8').includes(`"pid":${process.pid},`), 30_000);
+  next.signal('SIGINT');
+  expect(await next.exited).toBe(130);
+  expect(existsSync(`${out}.lock`)).toBe(false);
+}, 90_000);
