@@ -34,7 +34,10 @@ async function dev(cli: Cli): Promise<ExitCode> {
   requireProcessPackages(cli);
   const config = parseConfig(cli.env);
   const running = findDevState(cli.cwd);
-  if (running) throw new RunError('invalid_config', `it runs already (pid ${running.pid}): ${running.url}`);
+  if (running) {
+    const where = running.folder === cli.cwd ? '' : ` in ${running.folder}, and for the folders below it`;
+    throw new RunError('invalid_config', `it runs already${where} (pid ${running.pid}): ${running.url}`);
+  }
   const agents = resolve(cli.cwd, config.MILLRACE_AGENTS);
   if (!existsSync(agents)) {
     const message = `MILLRACE_AGENTS: there is no folder ${config.MILLRACE_AGENTS}; \`${callOf(cli)} init\` makes one`;

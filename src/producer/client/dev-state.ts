@@ -19,11 +19,16 @@ export function devFolder(cwd: string): string {
   return join(cwd, '.millrace');
 }
 
+interface FoundDevState extends DevState {
+  /** The folder that the stack runs in. */
+  readonly folder: string;
+}
+
 /** The stack that runs for this folder or one above it; undefined when none does. */
-export function findDevState(cwd: string): DevState | undefined {
+export function findDevState(cwd: string): FoundDevState | undefined {
   for (let folder = cwd; ; folder = dirname(folder)) {
     const state = readState(stateFile(folder));
-    if (state && isAlive(state.pid)) return state;
+    if (state && isAlive(state.pid)) return { ...state, folder };
     if (dirname(folder) === folder) return undefined;
   }
 }

@@ -70,6 +70,8 @@ test('dev runs a private stack that answers, is found by other commands, and end
   const second = await millraceProcess(['dev'], { cwd });
   expect(second.stderr).toContain(`it runs already (pid ${dev.pid})`);
   expect(second.code).toBe(2);
+  const below = await millrace(['dev'], { cwd: join(cwd, 'agents') });
+  expect(below.stderr).toContain(`it runs already in ${cwd}, and for the folders below it (pid ${dev.pid})`);
 
   const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready'), await redisPid(state)];
   await millrace(['run', 'support', 'Where is order 8?', '--detach'], { cwd });

@@ -75,12 +75,13 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
     return { ...about(name, { WORKER_PORT: String(ports[index]) }), onLoaded: options.onLoaded };
   };
   const [producer, ...workers] = await settleAll([
-    Supervised.start('producer', () => startChild(ofProducer), say),
+    Supervised.start('producer', () => startChild(ofProducer), say, cli.interrupted),
     ...names.map((name, index) =>
       Supervised.start(
         name,
         (whenLoaded, stopping) => startWorkerChild(ofWorker(name, index), whenLoaded, stopping),
         say,
+        cli.interrupted,
       ),
     ),
   ]);
@@ -95,7 +96,7 @@ async function startRedis(cli: Cli, options: StackOptions, keep: (part: Supervis
   const port = await redisPortFrom(options);
   const { redisDir, say } = options;
   const start = () => startDevRedis({ dir: redisDir, env: cli.env, root: redisHome(cli), port });
-  keep(await Supervised.start('redis', start, say));
+  keep(await Supervised.start('redis', start, say, cli.interrupted));
   return `redis://127.0.0.1:${port}`;
 }
 

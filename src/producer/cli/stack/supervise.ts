@@ -42,9 +42,17 @@ export class Supervised {
     this.#watching = this.#watch();
   }
 
-  /** Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. */
-  static async start(name: string, start: Start, report: (text: string) => void): Promise<Supervised> {
-    return new Supervised(name, start, report, await start(async () => {}, new AbortController().signal));
+  /**
+   * Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. `interrupted` ends one
+   * that still loads.
+   */
+  static async start(
+    name: string,
+    start: Start,
+    report: (text: string) => void,
+    interrupted: AbortSignal,
+  ): Promise<Supervised> {
+    return new Supervised(name, start, report, await start(async () => {}, interrupted));
   }
 
   /** Of the process that is, or was last, alive. */
