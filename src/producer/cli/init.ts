@@ -4,7 +4,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { examples, exitCodes, printJson, type Cli, type ExitCode } from './cli.ts';
 import { asJson, command } from './options/command.ts';
 import { addManifest, isModulePackage } from './project/manifest.ts';
-import { Scaffold } from './project/scaffold.ts';
+import { isLinkNote, Scaffold } from './project/scaffold.ts';
 import { callOf } from './show/call-of.ts';
 import { quoted } from './show/pending.ts';
 import { bold, dim, oneLine, table } from './show/paint.ts';
@@ -27,8 +27,8 @@ function init(cli: Cli, folder: string | undefined, json: boolean): ExitCode {
   const target = resolve(cli.cwd, folder ?? '.');
   makeFolder(target);
   refuseUnreadable(join(target, 'package.json'));
-  makeFolder(join(target, 'agents'));
   const scaffold = new Scaffold(join(cli.root, 'templates'), target);
+  if (scaffold.linkAt('agents') === undefined) makeFolder(join(target, 'agents'));
   const isNew = addManifest(scaffold, cli.root);
   addAgent(scaffold, target);
   scaffold.add('env.example', '.env.example');
@@ -56,6 +56,11 @@ function init(cli: Cli, folder: string | undefined, json: boolean): ExitCode {
 
 /** Agents of the user's own stay among themselves: a sample beside them would be one more agent that runs. */
 function addAgent(scaffold: Scaffold, target: string): void {
+  const link = scaffold.linkAt('agents/tools');
+  if (link !== undefined) {
+    scaffold.leave(`${link}/`, `it ${isLinkNote}, so there is no sample agent`);
+    return;
+  }
   if (readdirSync(join(target, 'agents')).some((name) => !ownAgentFiles.has(name) && !name.startsWith('.'))) {
     scaffold.leave('agents/', 'it has files of yours, so there is no sample agent');
     return;

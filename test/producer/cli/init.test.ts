@@ -229,3 +229,45 @@ test('a folder with the name of the package gets another one as its package', as
   await millrace(['init', 'millrace'], { cwd });
   expect(JSON.parse(contents(join(cwd, 'millrace'))['package.json'] ?? '')).toMatchObject({ name: 'my-agents' });
 });
+
+test.each([
+  ['agents', 'agents/', 'it is a link, and nothing is written through one, so there is no sample agent'],
+  ['agents/tools', 'agents/tools/', 'it is a link, and nothing is written through one, so there is no sample agent'],
+  ['test', 'test/support.test.ts', 'test is a link, and nothing is written through one'],
+])('nothing is written through a link at %s, which is named', async (link, path, note) => {
+  const elsewhere = folder();
+  const cwd = folder(link === 'agents/tools' ? { 'agents/.keep': '' } : {});
+  symlinkSync(elsewhere, join(cwd, link));
+  const { leftAlone } = await init(cwd);
+  expect(leftAlone).toEqual([{ path, note }]);
+  expect(readdirSync(elsewhere)).toEqual([]);
+});
+
+test('a link at agents that leads nowhere is left alone, too', async () => {
+  const cwd = folder();
+  symlinkSync('/nowhere/agents', join(cwd, 'agents'));
+  expect((await init(cwd)).leftAlone).toMatchObject([{ path: 'agents/' }]);
+});
+
+test('a package.json that is a link gets no scripts, and is named with how to add them', async () => {
+  const elsewhere = folder({ 'package.json': '{"type":"module"}' });
+  const cwd = folder();
+  symlinkSync(join(elsewhere, 'package.json'), join(cwd, 'package.json'));
+  const { leftAlone } = await init(cwd);
+  const how = 'npm pkg set scripts.dev="millrace dev" scripts.test="vitest run"';
+  const note = `it is a link, and nothing is written through one; to have its scripts: ${how}`;
+  expect(leftAlone).toEqual([{ path: 'package.json', note }]);
+  expect(contents(elsewhere)).toEqual({ 'package.json': '{"type":"module"}' });
+});
+
+test.each([
+  ['{"type":"module","scripts":{"build":7,"test":"jest"}}', 'scripts.build in it must be a text'],
+  ['{"type":"module","scripts":["jest"]}', 'its `scripts` is no object'],
+  ['["jest"]', 'it is no JSON object'],
+])('a package.json %s stays as it is, and its problem is named', async (text, problem) => {
+  const cwd = folder({ 'package.json': text });
+  const { created, leftAlone } = await init(cwd);
+  expect(leftAlone).toEqual([{ path: 'package.json', note: `${problem}, so it has got no scripts` }]);
+  expect(created.includes('agents/package.json')).toBe(!text.includes('module'));
+  expect(contents(cwd)['package.json']).toBe(text);
+});

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import type { Scaffold } from './scaffold.ts';
+import { isRecord } from '../../../shared/base/json.ts';
+import { isLinkNote, type Scaffold } from './scaffold.ts';
 
 const scripts = { dev: 'millrace dev', test: 'vitest run' } as const;
 
@@ -12,8 +13,8 @@ const ownPackage = z.object({
 });
 
 const manifest = z.looseObject({
-  type: z.string().optional(),
-  scripts: z.record(z.string(), z.string()).optional(),
+  type: z.unknown().optional(),
+  scripts: z.unknown().optional(),
 });
 
 /**
@@ -25,17 +26,32 @@ export function addManifest(scaffold: Scaffold, root: string): boolean {
   const path = join(scaffold.target, 'package.json');
   const text = scaffold.read('package.json');
   const present = parsed(text);
-  if (!present) scaffold.leave('package.json', 'it is no JSON object, so it has got no scripts');
-  else if (present.scripts && Object.keys(present.scripts).length > 0) {
-    const missing = Object.entries(scripts).filter(([name]) => present.scripts?.[name] === undefined);
+  const problem = present ? problemOf(present.scripts) : 'it is no JSON object';
+  if (!present || problem !== undefined) {
+    scaffold.leave('package.json', `${problem}, so it has got no scripts`);
+    return false;
+  }
+  const own = Object.keys(present.scripts ?? {});
+  const isLink = scaffold.linkAt('package.json') !== undefined;
+  if (own.length > 0 || isLink) {
+    const missing = Object.entries(scripts).filter(([name]) => !own.includes(name));
     const settings = missing.map(([name, line]) => `scripts.${name}="${line}"`).join(' ');
-    scaffold.leave('package.json', missing.length > 0 ? `to have its scripts: npm pkg set ${settings}` : undefined);
+    const notes = [isLink && `it ${isLinkNote}`, missing.length > 0 && `to have its scripts: npm pkg set ${settings}`];
+    scaffold.leave('package.json', notes.filter((note) => note !== false).join('; ') || undefined);
   } else {
     const [, indent = '  '] = /^\uFEFF?\{\r?\n([ \t]+)/.exec(text) ?? [];
     writeFileSync(path, `${JSON.stringify({ ...present, scripts }, null, indent)}\n`);
     scaffold.created.push('package.json (its scripts)');
   }
   return false;
+}
+
+/** Why nothing is added to these scripts; undefined for none, and for those that npm can run. */
+function problemOf(present: unknown): string | undefined {
+  if (present === undefined) return undefined;
+  if (!isRecord(present)) return 'its `scripts` is no object';
+  const wrong = Object.keys(present).filter((name) => typeof present[name] !== 'string');
+  return wrong.length > 0 ? `${wrong.map((name) => `scripts.${name}`).join(', ')} in it must be a text` : undefined;
 }
 
 /** Are `.ts` and `.js` files in this folder modules? */

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { RunError } from '../../../shared/base/errors.ts';
 
@@ -9,7 +9,10 @@ export interface LeftAlone {
   readonly note?: string | undefined;
 }
 
-/** Puts files into a folder, and never over one that is there. */
+/** What is said of a link. */
+export const isLinkNote = 'is a link, and nothing is written through one';
+
+/** Puts files into a folder, never over one that is there, and never through a link, which may lead out of the folder. */
 export class Scaffold {
   /** Paths in the folder. */
   readonly created: string[] = [];
@@ -26,7 +29,9 @@ export class Scaffold {
   /** A copy of a template; `noteOn` says what is to be done about a file that is there, given both texts. */
   add(template: string, path: string, noteOn?: (text: string, present: string) => string | undefined): void {
     const text = readFileSync(join(this.#templates, template), 'utf8');
-    if (!this.write(path, text)) this.leave(path, noteOn?.(text, this.read(path)));
+    const link = this.linkAt(dirname(path));
+    if (link !== undefined) this.leave(path, `${link} ${isLinkNote}`);
+    else if (!this.write(path, text)) this.leave(path, noteOn?.(text, this.read(path)));
   }
 
   /** Answers whether the file is new. One that is there stays as it is. */
@@ -47,6 +52,13 @@ export class Scaffold {
 
   leave(path: string, note?: string): void {
     this.left.push({ path, note });
+  }
+
+  /** The first part of a path in the folder that is a link. */
+  linkAt(path: string): string | undefined {
+    const parts = path.split('/');
+    const paths = parts.map((_, index) => parts.slice(0, index + 1).join('/'));
+    return paths.find((one) => lstatSync(join(this.target, one), { throwIfNoEntry: false })?.isSymbolicLink());
   }
 
   /** Empty for what is no text file. */
