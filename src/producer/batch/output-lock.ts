@@ -8,7 +8,7 @@ import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 
 const refreshMs = 5_000;
-/** A lock that was not refreshed for so long was left behind, whoever made it: a process that is not seen from here, too. */
+/** A lock that was not refreshed for so long was left behind, also by a process that is not seen from here. */
 export const leftBehindMs = 60_000;
 
 /** Removing a lock takes far less: a process that takes longer is gone. */
@@ -164,7 +164,7 @@ async function removeLeftBehind(path: string, machine: string): Promise<void> {
 function taken(out: string, { note }: Found): RunError {
   const who = note ? `the process ${note.pid} on ${note.host}, since ${note.since}` : `as ${lockPath(out)} says`;
   const advice = 'wait for it or stop it, and give the same command again, or choose another output file';
-  const gone = `A lock that nobody refreshes is taken over after ${leftBehindMs / 1_000} s.`;
+  const gone = `A lock that is no longer refreshed is taken over after ${leftBehindMs / 1_000} s.`;
   return new RunError('validation', `${out}: another batch command writes it (${who}); ${advice}. ${gone}`);
 }
 
