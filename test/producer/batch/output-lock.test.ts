@@ -75,6 +75,7 @@ test('a lock is refreshed while it is held, and made again when it was removed b
   rmSync(lockPath(out));
   vi.advanceTimersByTime(5_000);
   await until('the lock to be there again', () => existsSync(lockPath(out)));
+  await expect(OutputLock.take(out)).rejects.toMatchObject({ code: 'validation' });
 });
 
 test('a process that stood still writes nothing more once another one has taken over, and leaves its lock', async () => {
