@@ -110,9 +110,11 @@ test('results of lines that are gone move to a file of their own, those that cos
   const path = join(scratchFolder(), 'out.jsonl');
   const { runId: _, ...refused } = result(3, { status: 'failed' });
   await write(path, [result(1), result(2), refused]);
-  await using output = await BatchOutput.open(path, requests([2]));
-  expect(output.replaced).toBe(1);
-  expect(output.earlier).toMatchObject([{ runId: 'R2' }]);
+  {
+    await using output = await BatchOutput.open(path, requests([2]));
+    expect(output.replaced).toBe(1);
+    expect(output.earlier).toMatchObject([{ runId: 'R2' }]);
+  }
   expect(readResults(path)).toEqual([result(2, { line: 1 })]);
   expect(readResults(`${path}.replaced`)).toEqual([result(1)]);
   await using emptied = await BatchOutput.open(path, requests([]));
