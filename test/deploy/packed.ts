@@ -28,7 +28,7 @@ export function installInto(folder: string, tarball: string, args: readonly stri
   succeed(run(folder, 'npm', install));
 }
 
-/** Runs a program to its end, under the Node of this process and without what the npm around this process told it. */
+/** Runs a program to its end, under the Node of this process and without the settings that npm gave this process. */
 export function run(
   cwd: string,
   command: string,

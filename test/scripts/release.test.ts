@@ -77,7 +77,7 @@ test('a candidate does not become what people get without asking', () => {
   expect(text).not.toContain('latest');
 });
 
-test('nothing is uploaded to a place that nobody named', () => {
+test('nothing is uploaded to a place without a name', () => {
   expect(() => uploadCommands(['image'], release, {})).toThrow('RELEASE_IMAGE is not set');
   expect(() => uploadCommands(['chart'], release, {})).toThrow('RELEASE_CHARTS is not set');
 });

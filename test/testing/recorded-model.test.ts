@@ -119,7 +119,7 @@ test('agents that ask in another order than in the recording get their own answe
   assertCompleted(await testAgent(a, { model }).run('Who are you?'), 'I am A.');
 });
 
-test('no secret gets into the file, whoever wrote it and however it was cut', async () => {
+test('no secret gets into the file, from whichever side and however it was cut', async () => {
   const file = newFile();
   const secret = 'hunter2-of-the-test';
   const leaking = scriptedModel([

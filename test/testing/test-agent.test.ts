@@ -194,12 +194,12 @@ describe('a stand-in', () => {
 
   test.each<[what: string, options: Partial<TestAgentOptions>, agent: AgentSource | undefined, message: string]>([
     [
-      'a tool that nobody has',
+      'a tool that no agent has',
       { tools: { lookup: () => 1 } },
       undefined,
       'tool lookup; known are lookup_order, refund',
     ],
-    ['a server that nobody uses', { servers: { shop: [] } }, undefined, 'MCP server shop; known are none'],
+    ['a server that no agent uses', { servers: { shop: [] } }, undefined, 'MCP server shop; known are none'],
     [
       'a question',
       { tools: { ask_user: () => 1 } },

@@ -51,7 +51,7 @@ const all = [
   'tsconfig.json',
 ];
 
-test('an empty folder gets agents, a test, settings and a compose file, and is told what is next', async () => {
+test('an empty folder gets agents, a test, settings and a compose file, and the command says what is next', async () => {
   const cwd = folder();
   const { code, stdout } = await millrace(['init', 'shop'], { cwd });
   expect(code).toBe(0);
@@ -204,7 +204,7 @@ test('what is next can be pasted where the folder has an odd name, which no term
   expect(stdout).not.toContain('\u001b');
 });
 
-test('a project of its own is told how to get what runs the test, unless it has that', async () => {
+test('the command says how to get what runs the test in a project of its own, unless it has that', async () => {
   const cwd = folder({ 'package.json': '{"type":"module"}' });
   const line = 'npm install --save-dev vitest';
   expect((await millrace(['init'], { cwd })).stdout).toContain(line);

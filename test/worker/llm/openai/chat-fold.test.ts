@@ -249,7 +249,7 @@ const reasoned = (reasoning_details: readonly unknown[]): WireChunk => ({
   choices: [{ delta: { reasoning_details } }],
 });
 
-test('more proofs of reasoning than anybody keeps are no error, and 10,000 are kept', () => {
+test('more proofs of reasoning than are kept are no error, and 10,000 are kept', () => {
   const { folded } = fold(reasoned(Array.from({ length: 500_000 }, () => 0)), end('stop'));
   const [reasoning] = folded.answer().message.parts;
   expect(reasoning).toMatchObject({ meta: { details: { length: 10_000 } } });
