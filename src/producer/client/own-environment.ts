@@ -16,13 +16,13 @@ const settings = [
 
 /**
  * Where Redis is for a client that was given no address, and its prefix unless that was given: what the environment sets;
- * without `REDIS_URL`, outside production, the development stack of the working directory or of a folder above it; and
+ * without `REDIS_URL`, which production requires, the development stack of the working directory or of a folder above it; and
  * `redis://127.0.0.1:6379` when none runs. Throws `invalid_config`.
  */
 export function fromSurroundings({ prefix }: Pick<MillraceOptions, 'prefix'>): { redis: string; prefix: string } {
   const set = Object.fromEntries(settings.map((name) => [name, process.env[name]]));
   const config = parseConfig(set);
-  const dev = set['REDIS_URL'] || config.NODE_ENV === 'production' ? undefined : findDevState(process.cwd());
+  const dev = set['REDIS_URL'] ? undefined : findDevState(process.cwd());
   const own = prefix ?? (set['MILLRACE_PREFIX'] || undefined);
   return { redis: dev?.redisUrl ?? config.REDIS_URL, prefix: own ?? dev?.prefix ?? config.MILLRACE_PREFIX };
 }

@@ -6,12 +6,12 @@ import type { Cli } from '../cli.ts';
 import { findDevState } from '../../client/dev-state.ts';
 
 /**
- * The configuration of this command. Without `REDIS_URL`, outside production, a development stack that runs for the
+ * The configuration of this command. Without `REDIS_URL`, which production requires, a development stack that runs for the
  * working directory is the one that is meant. Throws `invalid_config`.
  */
 export function configOf(cli: Cli): Config {
   const config = parseConfig(cli.env);
-  const dev = cli.env['REDIS_URL'] || config.NODE_ENV === 'production' ? undefined : findDevState(cli.cwd);
+  const dev = cli.env['REDIS_URL'] ? undefined : findDevState(cli.cwd);
   if (!dev) return config;
   return { ...config, REDIS_URL: dev.redisUrl, MILLRACE_PREFIX: cli.env['MILLRACE_PREFIX'] || dev.prefix };
 }
