@@ -49,6 +49,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   interaction: '`headless`: no person can be asked, so what needs one is denied.',
   approvals:
     'How long people have to decide, and how many of them have to grant a call. See [approvals](../approvals.md).',
+  dataFlowPolicy:
+    'Where data may flow: what becomes of calls that would carry untrusted data out. See [security](../security.md).',
   policies: 'Rules about calls. See [policies and trust](../policies-and-trust.md).',
   policyDenial: 'A denial by a rule fails the run with `tool_denied`, or goes to the model.',
   approvalDenial: 'A denial by a person, or by the clock, does.',

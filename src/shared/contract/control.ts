@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { errorInfo } from '../base/errors.ts';
 import { jsonText, storedJson } from '../base/json.ts';
+import { flowLabel } from './message.ts';
 import { microcents, runUsage } from './money.ts';
 
 /** How a cancel treats what is going on. `drain` lets the current step finish; the default stops at once. */
@@ -125,6 +126,8 @@ export const callDecision = z.discriminatedUnion('kind', [
     steps: z.int().min(0),
     toolCalls: z.int().min(0).optional(),
     durationMs: z.int().min(0).optional(),
+    /** What it had read when it wrote its answer. Absent: nothing that others brought. */
+    flow: flowLabel.optional(),
     /** The run that began in its place. */
     next: z.string().optional(),
     at: z.string(),

@@ -24,6 +24,7 @@
  */
 import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
+import { shownFlow } from './flow.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
@@ -99,6 +100,8 @@ export const pendingItem = z.object({
   classification: classification.optional(),
   /** JSON Schema of the arguments that a decision may put in the place of the model's. Absent: only the worker checks them. */
   argsSchema: z.record(text, z.unknown()).optional(),
+  /** Why the data-flow policy asks: which value, from where. The call is where it would go to. */
+  flow: z.array(shownFlow).optional(),
 });
 export type PendingItem = z.infer<typeof pendingItem>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { trustClass } from './agent/trust.ts';
 
 /** Reasoning text with the provider's opaque proof. `meta` goes back to the same provider and never into an event. */
 export const reasoningPart = z.object({
@@ -23,12 +24,38 @@ export const assistantPart = z.discriminatedUnion('type', [reasoningPart, textPa
 export const sensitivity = z.enum(['public', 'internal', 'secret']);
 export type Sensitivity = z.infer<typeof sensitivity>;
 
+/**
+ * Where an untrusted text came from: a tool's name, `mcp:<server>/<tool>`, `agent:<id>` for what another agent answered.
+ */
+export const flowSource = z.object({ name: z.string().max(256), trust: trustClass });
+export type FlowSource = Readonly<z.infer<typeof flowSource>>;
+
+export const maxFlowSources = 16;
+/** The most characters of untrusted parts that a label keeps. With more the whole text counts as untrusted. */
+export const maxLabelChars = 65_536;
+
+/**
+ * What a text carries that a model wrote after it had read untrusted text, or secrets. It stands beside the text wherever the
+ * text goes without the conversation that it was made from: in a summary, at a child, in a parent, in a thread.
+ */
+export const flowLabel = z.object({
+  /** The untrusted texts that were read, each source once. Empty: none. */
+  sources: z.array(flowSource).max(maxFlowSources),
+  /** The most secret of what was read. Absent: public. */
+  sensitivity: sensitivity.optional(),
+  /** The pieces of the text that those sources brought. Absent: all of it counts as such. */
+  parts: z.array(z.string()).optional(),
+});
+export type FlowLabel = Readonly<z.infer<typeof flowLabel>>;
+
 export const systemMessage = z.object({ role: z.literal('system'), content: z.string() });
 export const userMessage = z.object({
   role: z.literal('user'),
   content: z.string(),
   /** Of a summary: how far what it was made from may travel. Absent: the user's own words, which go to every provider. */
   sensitivity: sensitivity.optional(),
+  /** Of a text that a model wrote. Absent: the user's own words. */
+  flow: flowLabel.optional(),
 });
 export const assistantMessage = z.object({ role: z.literal('assistant'), parts: z.array(assistantPart) });
 export const toolMessage = z.object({
@@ -43,6 +70,8 @@ export const toolMessage = z.object({
   trust: z.string().optional(),
   /** What looked like instructions was taken out of it, or there was none. */
   sanitized: z.literal(true).optional(),
+  /** Of what other tools or agents brought. Absent: all of it is this tool's, trusted as `trust` says. */
+  flow: flowLabel.optional(),
 });
 
 /** One entry of a conversation, independent of any provider's wire format. */

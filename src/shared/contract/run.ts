@@ -17,7 +17,7 @@ import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
 import { jsonText, storedJson } from '../base/json.ts';
 import { mediaRequest } from './media.ts';
-import { message } from './message.ts';
+import { flowLabel, message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode, type RunNode } from './node.ts';
 import { runQueue } from './queues.ts';
@@ -191,6 +191,8 @@ export const lineage = z.object({
   secrets: z.array(z.string()).optional(),
   /** How long it may be on workers, in milliseconds. */
   maxWorkMs: z.int().min(1).optional(),
+  /** What the run that asks had read when its model wrote the input. Absent: nothing that others brought. */
+  flow: flowLabel.optional(),
 });
 export type Lineage = z.output<typeof lineage>;
 

@@ -41,6 +41,7 @@ export const isMachinery = among([
   'tool.outcome_unknown',
   'capability.skipped',
   'dataflow.flagged',
+  'dataflow.asked',
   'dataflow.blocked',
   'dataflow.declassified',
   'task.start',

@@ -1,4 +1,5 @@
-import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import type { Sanitization } from '../../shared/contract/agent/agent.ts';
+import type { TrustClass } from '../../shared/contract/agent/trust.ts';
 import { clip } from '../../shared/base/text.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { fold, type Folded, hiddenFindings, withoutHidden } from './folded-text.ts';
@@ -39,6 +40,7 @@ export const treatmentOf: Readonly<Record<OriginTrust, Sanitization>> = {
   'built-in': 'pass',
   'user-defined': 'flag',
   'trusted-skill': 'flag',
+  external: 'wrap',
   'untrusted-skill': 'wrap',
   'mcp-derived': 'wrap',
   'web-search': 'wrap',

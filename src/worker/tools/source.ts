@@ -1,4 +1,5 @@
-import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import type { Sanitization } from '../../shared/contract/agent/agent.ts';
+import type { TrustClass } from '../../shared/contract/agent/trust.ts';
 import { isContinuation } from '../../shared/base/text.ts';
 import type { Sensitivity } from '../../shared/contract/message.ts';
 import type { Tool } from './tool.ts';

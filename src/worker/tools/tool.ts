@@ -4,12 +4,12 @@ import {
   sanitization,
   toolEffect,
   truncationStrategy,
-  trustClass,
   type ModelHint,
   type Sanitization,
   type ToolEffect,
   type ToolOptions,
 } from '../../shared/contract/agent/agent.ts';
+import { trustClass } from '../../shared/contract/agent/trust.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { ToolFacts } from '../guards/hard-rules.ts';

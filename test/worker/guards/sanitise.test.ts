@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { trustClass, type Sanitization, type TrustClass } from '../../../src/shared/contract/agent/agent.ts';
+import { type Sanitization } from '../../../src/shared/contract/agent/agent.ts';
+import { trustClass, type TrustClass } from '../../../src/shared/contract/agent/trust.ts';
 import { fold } from '../../../src/worker/guards/folded-text.ts';
 import { injectionEntries, injectionPatterns } from '../../../src/worker/guards/injection-patterns.ts';
 import { maxScannedChars, redactionToken, sanitise, type Sanitised } from '../../../src/worker/guards/sanitise.ts';
@@ -25,6 +26,7 @@ const byTrust: Readonly<Record<TrustClass, Sanitised>> = {
   'built-in': { text: injection, findings: [], blocked: false },
   'user-defined': { text: injection, findings: ['ignore_instructions'], blocked: false },
   'trusted-skill': { text: injection, findings: ['ignore_instructions'], blocked: false },
+  external: { text: wrapped(clean, 'external'), findings: ['ignore_instructions'], blocked: false },
   'untrusted-skill': { text: wrapped(clean, 'untrusted-skill'), findings: ['ignore_instructions'], blocked: false },
   'mcp-derived': { text: wrapped(clean), findings: ['ignore_instructions'], blocked: false },
   'web-search': { text: wrapped(clean, 'web-search'), findings: ['ignore_instructions'], blocked: false },

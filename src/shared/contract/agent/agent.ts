@@ -7,21 +7,12 @@ import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { policyRule } from './policy.ts';
 import { skillName } from './skill.ts';
+import { trustClass } from './trust.ts';
+import { dataFlowPolicy } from '../flow.ts';
 
 /** How often a tool call may take effect. `once` is the default because it is the safe one. */
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
 export type ToolEffect = z.infer<typeof toolEffect>;
-
-/** Where a result comes from, and so how far it is trusted. `sanitization` says what is done to it by default. */
-export const trustClass = z.enum([
-  'built-in',
-  'user-defined',
-  'trusted-skill',
-  'untrusted-skill',
-  'mcp-derived',
-  'web-search',
-]);
-export type TrustClass = z.infer<typeof trustClass>;
 
 /**
  * What is done to a tool's result before a model reads it. `pass`: nothing. `flag`: text that looks like an instruction
@@ -68,6 +59,9 @@ export const toolOptions = z.strictObject({
   maxResultTokens: z.int().min(0).optional(),
   truncationStrategy: truncationStrategy.optional(),
   inboundSanitization: sanitization.optional(),
+  /** Where its results come from, and how far they may travel. */
+  trust: trustClass.exclude(['built-in']).optional(),
+  sensitivity: sensitivity.optional(),
   secretsAllowed: z.array(z.string().min(1)).max(64).optional(),
 });
 export type ToolOptions = z.output<typeof toolOptions>;
@@ -340,6 +334,8 @@ export const agentDefinition = z.strictObject({
       approvers: z.int().min(1).max(10).default(1),
     })
     .default({ ttlMs: 86_400_000, approvers: 1 }),
+  /** Where data may flow. Absent: nothing is looked at, unless the operator asks for it. */
+  dataFlowPolicy: dataFlowPolicy.optional(),
   policies: z.array(policyRule).max(500).default([]),
   /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model gets the denial. */
   policyDenial: z.enum(['fail', 'feed_back']).default('fail'),

@@ -3,10 +3,10 @@ import { compactionSource, finishReason, suspendReason } from '../event.ts';
 import { mediaPart } from '../media.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
-import { assistantMessage, message, sensitivity } from '../message.ts';
+import { assistantMessage, flowLabel, message, sensitivity } from '../message.ts';
 import { callDecision, steeringMessage } from '../control.ts';
 import { errorInfo, toolErrorKind } from '../../base/errors.ts';
-import { trustClass } from '../agent/agent.ts';
+import { trustClass } from '../agent/trust.ts';
 import { microcents, runUsage, usage } from '../money.ts';
 
 export const journalVersion = 1;
@@ -112,6 +112,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     trust: trustClass.optional(),
     /** What looked like instructions was taken out of it, or there was none. Absent: it is as the tool wrote it. */
     sanitized: z.literal(true).optional(),
+    /** Of what other tools or agents brought. */
+    flow: flowLabel.optional(),
     /** Deferred tools that the model may call from the next step on. */
     promoted: z.array(text).optional(),
     /** The conversation goes on with this agent. */
@@ -136,6 +138,10 @@ export const journalEntry = z.discriminatedUnion('t', [
     number: z.int().min(1),
     /** JSON text of what the script got. */
     outcome: text,
+    /** Of what the script got. Absent: what the tool has them by default. */
+    trust: trustClass.optional(),
+    sensitivity: sensitivity.optional(),
+    flow: flowLabel.optional(),
   }),
   entry('steered', { messages: z.array(steeringMessage) }),
   entry('repair', { step, problem: text }),
@@ -183,6 +189,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     replaced: z.int().min(1),
     /** Of what it was made from. Absent: public. */
     sensitivity: sensitivity.optional(),
+    flow: flowLabel.optional(),
     attempts,
     beforeTokens: count,
     afterTokens: count,

@@ -3,7 +3,7 @@ import { errorCode, RunError, assertNever, errorInfo } from '../../base/errors.t
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { jsonText, storedJson } from '../../base/json.ts';
-import { sensitivity, textPart, toolCallPart, toolMessage, userMessage, type Message } from '../message.ts';
+import { flowLabel, sensitivity, textPart, toolCallPart, toolMessage, userMessage, type Message } from '../message.ts';
 import { microcents, runUsage } from '../money.ts';
 import { postRunKind } from '../queues.ts';
 
@@ -101,7 +101,14 @@ export const threadEntry = z.discriminatedUnion('t', [
     descriptor: handoffFilterDescriptor,
     began: z.int().min(0),
     /** Stood for the beginning of the conversation, all but the last `kept` messages. */
-    summary: z.object({ text: z.string(), kept: z.int().min(0), sensitivity: sensitivity.optional() }).optional(),
+    summary: z
+      .object({
+        text: z.string(),
+        kept: z.int().min(0),
+        sensitivity: sensitivity.optional(),
+        flow: flowLabel.optional(),
+      })
+      .optional(),
     /** Of what crossed: SHA-256 of its canonical JSON. Absent: an older worker did it. */
     digest: z.string().optional(),
   }),
@@ -122,6 +129,8 @@ export const threadEntry = z.discriminatedUnion('t', [
     upTo: z.int().min(0),
     /** How far what it was made from may travel. */
     sensitivity: sensitivity.optional(),
+    /** What of it others brought. */
+    flow: flowLabel.optional(),
   }),
 ]);
 export type ThreadEntry = z.infer<typeof threadEntry>;

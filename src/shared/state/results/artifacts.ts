@@ -1,4 +1,5 @@
-import { sanitization, trustClass } from '../../contract/agent/agent.ts';
+import { sanitization } from '../../contract/agent/agent.ts';
+import { trustClass } from '../../contract/agent/trust.ts';
 import { sensitivity } from '../../contract/message.ts';
 import { z } from 'zod';
 import { RunError } from '../../base/errors.ts';

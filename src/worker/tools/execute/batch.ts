@@ -1,4 +1,5 @@
-import type { TrustClass, AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
+import type { AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
+import type { TrustClass } from '../../../shared/contract/agent/trust.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';

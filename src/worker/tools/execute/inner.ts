@@ -1,5 +1,5 @@
 import { jsonOr, jsonText } from '../../../shared/base/json.ts';
-import { trustClass } from '../../../shared/contract/agent/agent.ts';
+import { trustClass } from '../../../shared/contract/agent/trust.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
