@@ -63,7 +63,11 @@ test('every script on the page runs', async () => {
 
 test('what the search answers is what the page says', async () => {
   const { name, description, parameters } = await pageTool();
-  const found = findTools([{ name, description, parameters, deferred: false, gated: false }], 'sales', 8).text;
+  const found = findTools(
+    [{ name, description, parameters, deferred: false, trust: 'built-in', gated: false }],
+    'sales',
+    8,
+  ).text;
   expect(codeBlocks(page, 'text')).toEqual([`${found}\n`]);
 });
 

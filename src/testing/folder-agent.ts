@@ -50,7 +50,7 @@ export async function agentFrom(
   const isBuiltin = new Set(offer.names);
   const fromFolder = (agent: LoadedAgent): LoadedAgent => ({
     ...agent,
-    tools: agent.tools.filter(({ name, trust }) => !(trust === 'built-in' && isBuiltin.has(name))),
+    tools: agent.tools.filter(({ name, ofPackage }) => !(ofPackage && isBuiltin.has(name))),
   });
   const agent = agents.get(id);
   if (!agent)

@@ -24,6 +24,12 @@ export const assistantPart = z.discriminatedUnion('type', [reasoningPart, textPa
 export const sensitivity = z.enum(['public', 'internal', 'secret']);
 export type Sensitivity = z.infer<typeof sensitivity>;
 
+/** The one of two that may travel less far. */
+export function lessPublic(a: Sensitivity, b: Sensitivity | undefined): Sensitivity {
+  const order = sensitivity.options;
+  return b === undefined || order.indexOf(a) >= order.indexOf(b) ? a : b;
+}
+
 /**
  * Where an untrusted text came from: a tool's name, `mcp:<server>/<tool>`, `agent:<id>` for what another agent answered.
  */

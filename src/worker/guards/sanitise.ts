@@ -72,6 +72,17 @@ export function sanitise(text: string, origin: Origin): Sanitised {
   }
 }
 
+/**
+ * A text that is shown without marker lines, like the description of a server's tool: what `wrap` takes out is taken out of it,
+ * and what lies behind {@link maxScannedChars} as well. The same text when nothing is found. Never throws.
+ */
+export function withoutOrders(text: string): Pick<Sanitised, 'text' | 'findings'> {
+  const seen = clip(text, maxScannedChars);
+  const { text: clean, found } = cleaned(seen);
+  if (seen.length < text.length) found.push({ name: 'scan_cut' });
+  return { text: clean, findings: namesOf(found) };
+}
+
 interface Finding {
   readonly name: string;
   /** The part of the original to take out; absent where the whole text is concerned. */

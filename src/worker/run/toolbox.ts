@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
-import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
+import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import { hardText } from '../guards/hard-rules.ts';
@@ -22,7 +22,7 @@ import {
 import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { ToolSet } from '../tools/execute/execute.ts';
-import { isReservedName } from '../tools/names.ts';
+import { isReservedName, safeName } from '../tools/names.ts';
 import { createToolRegistry, type ToolRegistry } from '../tools/registry.ts';
 import type { ResultReader, OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/execute/spill.ts';
@@ -123,11 +123,24 @@ async function serversOf(
   { openServers }: ToolServices,
   signal: AbortSignal,
 ): Promise<OpenedTools | undefined> {
+  const vouchedFor = vouchedNames(definition);
   // Also results that a summary has replaced: what they name may still be read.
   const results = [...state.initial, ...state.earlier, ...state.own].flatMap((message) =>
-    message.role === 'tool' && message.trust === 'mcp-derived' ? [message.content] : [],
+    message.role === 'tool' && (message.trust === 'mcp-derived' || vouchedFor.has(message.toolName))
+      ? [message.content]
+      : [],
   );
   return await openServers?.(definition, { runId, tenant, results }, signal);
+}
+
+/** The names that tools of servers may have here whose results the agent labels itself. */
+function vouchedNames({ toolOptions }: AgentDefinition): ReadonlySet<string> {
+  const names = Object.entries(toolOptions).flatMap(([key, { trust }]) => {
+    if (trust === undefined || !key.startsWith(serverPrefix)) return [];
+    const { server, tool = '' } = serverTool(key);
+    return [safeName(tool), safeName(`${server}__${safeName(tool)}`)];
+  });
+  return new Set(names);
 }
 
 /** The tools of the agent, with the built-in ones that they need. */

@@ -1,6 +1,7 @@
 import { isRecord } from '../../shared/base/json.ts';
 import { defined } from '../../shared/base/collections.ts';
-import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
+import { sanitization, type ToolOptions } from '../../shared/contract/agent/agent.ts';
+import { treatmentOf } from '../guards/sanitise.ts';
 import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
 import { mappedArgs, type MappingSource } from './mapping.ts';
 import { ToolError } from './tool-error.ts';
@@ -32,7 +33,15 @@ export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool 
   const names = setNames({ ...rest, fixedArgs });
   const parameters = names.length > 0 ? withoutFixedArgs(tool.parameters, names) : undefined;
   // An agent may ask for an approval where the tool does not, and do without where the tool asks for one at every call.
-  return { ...tool, ...defined({ ...rest, fixedArgs, parameters }) };
+  const inboundSanitization = treatmentFor(tool, options);
+  return { ...tool, ...defined({ ...rest, inboundSanitization, fixedArgs, parameters }) };
+}
+
+/** Results that an agent trusts less than their tool does get at least what its class asks for, whatever the tool says. */
+function treatmentFor({ inboundSanitization: own }: Tool, { inboundSanitization, trust }: ToolOptions) {
+  if (inboundSanitization !== undefined || own === undefined || trust === undefined) return inboundSanitization;
+  const order = sanitization.options;
+  return order.indexOf(treatmentOf[trust]) > order.indexOf(own) ? treatmentOf[trust] : own;
 }
 
 /** The arguments that the model does not set. */

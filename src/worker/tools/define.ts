@@ -72,6 +72,11 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
   return Object.freeze(tool);
 }
 
+/** A tool of this package. Its results are `built-in` where the definition says nothing else. */
+export function definePackageTool<Input extends z.ZodType>(definition: ToolDefinition<Input>): Tool {
+  return Object.freeze({ ...defineTool({ trust: 'built-in', ...definition }), ofPackage: true });
+}
+
 const sideEffectOf = { read: 'read-only', idempotent: 'idempotent', once: 'side-effecting' } as const;
 
 /** Arguments by a zod schema, each problem with its path. */

@@ -3,6 +3,7 @@ import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promis
 import { isAbsolute, join, sep } from 'node:path';
 import { z } from 'zod';
 import { isContinuation } from '../../shared/base/text.ts';
+import { maxScannedChars } from '../guards/sanitise.ts';
 import { ToolError } from './tool-error.ts';
 import { jsonText } from '../../shared/base/json.ts';
 
@@ -19,7 +20,12 @@ export const relativePath = z.string().min(1).max(maxPathChars);
 /** Which part of a file a model asks for. */
 export const pageRange = {
   offset: z.int().min(0).default(0).describe('First byte.'),
-  length: z.int().min(1).max(maxPageBytes).default(defaultPageBytes).describe('Bytes from there, up to 1 MiB.'),
+  length: z
+    .int()
+    .min(1)
+    .max(maxPageBytes)
+    .default(defaultPageBytes)
+    .describe('Bytes from there, up to 1 MiB; the answer may have fewer.'),
 };
 
 /**
@@ -69,8 +75,16 @@ function notReadable(cause?: unknown): ToolError {
   return new ToolError('capability_blocked', 'this is no file that may be read', { cause });
 }
 
+/** A page of which all can be looked through: a longer one would lose its end on its way to the model. */
+export async function scannedPageOf(file: FileHandle, offset: number, length: number) {
+  let page = await pageOf(file, offset, length);
+  for (let less = length / 2; jsonText(page).length > maxScannedChars && less >= 1; less /= 2)
+    page = await pageOf(file, offset, Math.floor(less));
+  return page;
+}
+
 /** The characters that begin within the range, so that pages that follow each other are exactly the text. */
-export async function pageOf(file: FileHandle, offset: number, length: number) {
+async function pageOf(file: FileHandle, offset: number, length: number) {
   const { size } = await file.stat();
   const buffer = Buffer.alloc(Math.min(length + maxContinuation, Math.max(0, size - offset)));
   const { bytesRead } = await file.read(buffer, 0, buffer.length, offset);

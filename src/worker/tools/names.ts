@@ -8,6 +8,8 @@ import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 /** Tools of this package that an agent names, or that a run is given. Code of an author's own may stand in for them. */
 const named = ['ask_user', 'http_request', 'read_file', 'progress_write', 'progress_read', 'notify_user'] as const;
 
+const maxNameChars = 64;
+
 export const handoffPrefix = 'transfer_to_';
 
 const reserved: ReadonlySet<string> = new Set(reservedToolNames);
@@ -34,10 +36,13 @@ export function qualifiedNames({ server, tool, safeName }: Omit<ToolSource, 'def
   return [...new Set([tool, safeName])].map((name) => `${serverPrefix}${server}/${name}`);
 }
 
+/** A server's name for a tool in letters that a tool's name may have. */
+export function safeName(name: string): string {
+  return name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, maxNameChars);
+}
+
 /** What two tools of one name come to. See `toolCollisions` of the agent. */
 export type Collisions = 'auto-prefix' | 'priority' | 'manual';
-
-const maxNameChars = 64;
 
 /**
  * Gives each tool a name of its own: the first tool of a name keeps it, and a server's tool never gets a name that is

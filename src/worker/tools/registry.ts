@@ -49,6 +49,7 @@ export function createToolRegistry(
       tools.map((tool) => ({
         ...bare(tool),
         deferred: tool.deferLoading,
+        trust: tool.source ? tool.trust : 'built-in',
         gated: tool.needsApproval !== false || tool.asks !== undefined,
       })),
   };

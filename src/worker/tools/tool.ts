@@ -9,7 +9,7 @@ import {
   type ToolEffect,
   type ToolOptions,
 } from '../../shared/contract/agent/agent.ts';
-import { trustClass } from '../../shared/contract/agent/trust.ts';
+import { trustClass, type TrustClass } from '../../shared/contract/agent/trust.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { ToolFacts } from '../guards/hard-rules.ts';
@@ -68,6 +68,8 @@ export interface CatalogueEntry {
   readonly description: string;
   readonly parameters: Record<string, unknown>;
   readonly deferred: boolean;
+  /** Of the description and the parameters: those of a server's tool are a stranger's text. */
+  readonly trust: TrustClass;
   /** It may need a person's approval, so that scripts cannot call it. */
   readonly gated: boolean;
 }
@@ -235,6 +237,8 @@ export interface ToolSource {
 export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   /** The server that offers it. Absent: it is code of this worker. */
   readonly source?: ToolSource;
+  /** A tool of this package: it gets a `HostContext`, whatever an agent says about its results. */
+  readonly ofPackage?: true;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;
   /** Arguments that the run sets, with where it has their values. */
@@ -266,7 +270,6 @@ export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   readonly carries?: unknown;
   /** Instead of running, the call hands the conversation to this agent once its step is complete. */
   readonly handoff?: string;
-  /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;
   /** The result as `outputSchema` makes it. Rejects with an `invalid_output` error. Absent: any result will do. */
   readonly checkOutput?: (value: unknown) => Promise<unknown>;

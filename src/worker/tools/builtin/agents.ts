@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import type { Tool } from '../tool.ts';
 import { handoffPrefix } from '../names.ts';
@@ -33,20 +33,20 @@ const inputFor = (offered: readonly AskableAgent[]) =>
  */
 export function createAskAgentTools(offered: readonly AskableAgent[]): readonly Tool[] {
   const inputSchema = inputFor(offered);
-  const listAgents = defineTool({
+  const listAgents = definePackageTool({
     name: 'list_agents',
     description: 'Lists the agents that ask_agent can ask, with what each is for.',
     inputSchema: z.strictObject({}),
     effect: 'read',
-    trust: 'built-in',
     execute: () => offered.map(({ id, description }) => ({ id, description: description ?? '' })),
   });
-  const askAgent = defineTool({
+  const askAgent = definePackageTool({
     name: 'ask_agent',
     description:
       'Asks another agent and answers what it says. Several questions of one step are worked on side by side.',
     inputSchema,
     effect: 'idempotent',
+    trust: 'user-defined',
     sideEffectClass: 'delegation',
     execute: () => {
       throw new ToolError('capability_blocked', 'no other agent can be asked from here');
@@ -76,13 +76,12 @@ export function handoffToolName(agentId: string): string {
 }
 
 export function createHandoffTool(agentId: string, description: string | undefined): Tool {
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: handoffToolName(agentId),
     description:
       `Hands the conversation over to the agent ${agentId}, which goes on in your place. ${description ?? ''}`.trim(),
     inputSchema: z.object({ reason: z.string().max(4_000).optional().describe('Why, in a sentence.') }),
     effect: 'idempotent',
-    trust: 'built-in',
     sideEffectClass: 'delegation',
     execute: () => 'no agent took over',
   });

@@ -4,7 +4,7 @@ import type { Egress } from '../../../shared/egress/egress.ts';
 import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { EgressError, type EgressResponse, connectionHeaders } from '../../../shared/egress/egress-fetch.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
 import { utf8Text } from '../file-within.ts';
@@ -59,7 +59,7 @@ export interface HttpRequestDeps {
  * the model, and go only to hosts that the operator has named. A refusal is a `capability_blocked` error.
  */
 export function createHttpRequestTool({ egress, domains }: HttpRequestDeps): Tool {
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'http_request',
     description,
     inputSchema,

@@ -12,7 +12,7 @@ import {
 } from '../../../shared/contract/artifacts.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type HostContext, type Tool, type ToolContext } from '../tool.ts';
 
@@ -40,13 +40,12 @@ export function createProgressTools(notes: ProgressNotes, redactor: Redactor): r
 }
 
 function createWriteTool(notes: ProgressNotes, redactor: Redactor): Tool {
-  return defineTool({
+  return definePackageTool({
     name: 'progress_write',
     description:
       'Leaves a note about the progress of this work, for later sessions and for people. Notes are numbered and never changed.',
     inputSchema: writeSchema,
     effect: 'idempotent',
-    trust: 'built-in',
     async execute({ content, ...draft }, context) {
       const { tenant, idempotencyKey: key } = context;
       const text = redactor.text(content);
@@ -60,15 +59,14 @@ function createWriteTool(notes: ProgressNotes, redactor: Redactor): Tool {
 }
 
 function createReadTool(notes: ProgressNotes): Tool {
-  return defineTool({
+  return definePackageTool({
     name: 'progress_read',
     description:
       'Reads notes that sessions have left about the progress of their work, by number. With the id of an earlier run it reads the notes of that one. For more, ask again with sinceSeq.',
     inputSchema: readSchema,
     effect: 'read',
-    trust: 'built-in',
     // Models wrote these texts, from whatever they had read by then.
-    inboundSanitization: 'wrap',
+    trust: 'external',
     truncationStrategy: 'spill-to-file',
     async execute({ runId: other, ...query }, context) {
       const { tenant, runId } = context;
@@ -78,7 +76,7 @@ function createReadTool(notes: ProgressNotes): Tool {
       const value = { notes: found.map(({ note, text }) => ({ ...note, text: text ?? null })) };
       const strictest = strictestOf(found.map(({ note }) => note.sensitivity));
       return new ToolOutput(value, {
-        origin: { toolName: 'progress_read', trust: 'built-in', sensitivity: strictest },
+        origin: { toolName: 'progress_read', trust: 'external', sensitivity: strictest },
       });
     },
   });

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import type { Tool } from '../tool.ts';
 import {
   maxPageAnswerBytes,
   openWithin,
-  pageOf,
+  scannedPageOf,
   pageRange,
   relativePath,
   knowsOpenPaths,
@@ -38,17 +38,19 @@ export interface ReadFileOptions {
  */
 export function createReadFileTool({ root, scope }: ReadFileOptions): Tool {
   const folder = folderOf(root, scope);
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'read_file',
     description,
     inputSchema,
     effect: 'read',
+    // A worker does not know who wrote a file: an agent whose folder only its operator fills says so.
+    trust: 'external',
     // What was asked for is never cut: a page with a hole in it would be no page.
     maxResultTokens: 0,
     async execute({ path, offset, length }, { signal }) {
       await using file = await openWithin(folder, path, maxFileBytes);
       signal.throwIfAborted();
-      return await pageOf(file, offset, length);
+      return await scannedPageOf(file, offset, length);
     },
   });
   return Object.freeze({ ...tool, maxResultBytes: maxPageAnswerBytes });

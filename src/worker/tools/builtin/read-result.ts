@@ -2,7 +2,7 @@ import { defined } from '../../../shared/base/collections.ts';
 import { z } from 'zod';
 import { jsonText } from '../../../shared/base/json.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type ResultOrigin, type Tool } from '../tool.ts';
@@ -43,12 +43,11 @@ for more; of sources that are not trusted it may be fewer. Go on at offset + byt
  * answers is a result of the tool that made the text, with that tool's trust and sensitivity.
  */
 export function createReadResultTool(readers: readonly ResultReader[]): Tool {
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'read_result',
     description,
     inputSchema,
     effect: 'read',
-    trust: 'built-in',
     // What was asked for is never cut: a page with a hole in it would be no page.
     maxResultTokens: 0,
     async execute(args, { runId, tenant, signal }) {

@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises';
 import { z } from 'zod';
 import { type Skill, skillManifest, type SkillManifest } from '../../../shared/contract/agent/skill.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
-import { maxPageAnswerBytes, openWithin, pageOf, pageRange, relativePath } from '../file-within.ts';
+import { maxPageAnswerBytes, openWithin, scannedPageOf, pageRange, relativePath } from '../file-within.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { checkedYaml } from '../../../shared/base/yaml-file.ts';
 
@@ -21,7 +21,7 @@ begins), bytes, totalBytes and eof; go on at offset + bytes until eof is true.`.
  */
 export function createReadSkillTool(skills: readonly Skill[]): Tool {
   const byName = new Map(skills.map((skill) => [skill.name, skill]));
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'read_skill',
     description,
     inputSchema: z.strictObject({
@@ -30,7 +30,6 @@ export function createReadSkillTool(skills: readonly Skill[]): Tool {
       ...pageRange,
     }),
     effect: 'read',
-    trust: 'built-in',
     // What was asked for is never cut: half of an instruction may be its opposite.
     maxResultTokens: 0,
     async execute({ name, path, offset, length }, { signal }) {
@@ -65,7 +64,7 @@ async function fileOf(
   });
   await using file = await openWithin(root, path, maxFileBytes);
   signal.throwIfAborted();
-  return await pageOf(file, offset, length);
+  return await scannedPageOf(file, offset, length);
 }
 
 export const skillFileName = 'SKILL.md';

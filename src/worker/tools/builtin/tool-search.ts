@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { defineTool } from '../define.ts';
-import type { HostContext, Tool, CatalogueEntry } from '../tool.ts';
+import { definePackageTool } from '../define.ts';
+import { lessTrusted, type TrustClass } from '../../../shared/contract/agent/trust.ts';
+import { ToolOutput, type CatalogueEntry, type HostContext, type ResultOrigin, type Tool } from '../tool.ts';
 
 const inputSchema = z.strictObject({
   query: z.string().min(1).max(1_024).describe('Words about what the tool should do, or its name.'),
@@ -12,23 +13,34 @@ const inputSchema = z.strictObject({
  * on.
  */
 export function createToolSearch(): Tool {
-  return defineTool({
+  return definePackageTool({
     name: 'tool_search',
     description:
       'Finds more tools by what they do. Answers their names, descriptions and arguments, best first. You may call them from the next step on.',
     inputSchema,
     effect: 'read',
-    trust: 'built-in',
     execute({ query, k }, context) {
       const { catalogue, promote } = context as HostContext;
       const deferred = catalogue().filter((entry) => entry.deferred);
       const found = rankTools(deferred, query).slice(0, k);
       promote(found.map(({ entry }) => entry.name));
-      return found.map(({ entry: { name, description, parameters: inputSchema }, score }) => {
+      const value = found.map(({ entry: { name, description, parameters: inputSchema }, score }) => {
         return { name, description, inputSchema, score };
+      });
+      return new ToolOutput(value, {
+        origin: originOfEntries(
+          'tool_search',
+          found.map(({ entry }) => entry),
+        ),
       });
     },
   });
+}
+
+/** The words about tools are trusted no further than the least trusted of the tools. */
+export function originOfEntries(toolName: string, entries: readonly CatalogueEntry[]): ResultOrigin {
+  const trust = entries.reduce<TrustClass>((least, entry) => lessTrusted(entry.trust, least), 'built-in');
+  return { toolName, trust, sensitivity: 'public' };
 }
 
 /** What a word of the query is worth, by where it is found. */

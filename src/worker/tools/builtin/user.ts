@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import type { Tool } from '../tool.ts';
 import type { CapabilityResolver } from '../capabilities.ts';
 
@@ -10,13 +10,12 @@ const inputSchema = z.strictObject({
 
 /** The tool that asks the user: the run waits, without a worker, and the answer is the result of the call. */
 export function createAskUser(): Tool {
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'ask_user',
     description:
       'Asks the user a question and answers what they say. Use it only for what you cannot find out yourself: the answer may take long.',
     inputSchema,
     effect: 'read',
-    trust: 'built-in',
     sideEffectClass: 'interaction',
     execute: () => 'no person could be asked',
   });
@@ -32,7 +31,7 @@ export function createAskUser(): Tool {
 /** Lets a run in the background notify its user. A user who waits for the run needs no notification. */
 export const notifyUser: CapabilityResolver = ({ background, callbacks }) => {
   if (!background) return undefined;
-  const tool = defineTool({
+  const tool = definePackageTool({
     name: 'notify_user',
     description: 'Sends the user a short message, once something happened that cannot wait until they look.',
     inputSchema: z.strictObject({ message: z.string().min(1).max(1_000) }),

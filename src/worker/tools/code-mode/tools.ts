@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { ToolErrorKind } from '../../../shared/base/errors.ts';
-import { defineTool } from '../define.ts';
+import { definePackageTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
-import type { HostContext, InnerOutcome, Tool, CatalogueEntry } from '../tool.ts';
+import { ToolOutput, type CatalogueEntry, type HostContext, type InnerOutcome, type Tool } from '../tool.ts';
 import { defaultLimits } from './protocol.ts';
 import { maxProcessWaitMs, type ScriptPool } from './pool.ts';
 import type { ScriptFailure } from './process.ts';
-import { rankTools } from '../builtin/tool-search.ts';
+import { originOfEntries, rankTools } from '../builtin/tool-search.ts';
 import { signatureOf } from './signature.ts';
 
 const executeSchema = z.strictObject({
@@ -29,7 +29,7 @@ export function createCodeTools(pool: ScriptPool, now: () => number): readonly [
 const names = { execute: 'code_execute', search: 'code_search' } as const;
 
 function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
-  return defineTool({
+  return definePackageTool({
     name: names.execute,
     description:
       'Runs JavaScript that calls tools: `await tools.name({ … })`, or `tools["other-name"]`. Find names and arguments with code_search. ' +
@@ -39,7 +39,6 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
     inputSchema: executeSchema,
     // After a crash the script runs again from its beginning; its calls with side effects give the answers that they gave.
     effect: 'idempotent',
-    trust: 'built-in',
     executionMode: 'parallel',
     // The pool ends a script, and its wait for a process, by itself: this is for the case that it cannot.
     timeoutMs: maxProcessWaitMs + defaultLimits.timeoutMs + 2_000,
@@ -69,17 +68,16 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
 }
 
 function createSearchTool(): Tool {
-  return defineTool({
+  return definePackageTool({
     name: names.search,
     description: 'Finds tools for scripts by what they do. Answers how each is called, as TypeScript, best first.',
     inputSchema: searchSchema,
     effect: 'read',
-    trust: 'built-in',
     execute({ query, limit }, context) {
       const host = context as HostContext;
       const { text, entries } = findTools(callable(host), query, limit);
       host.promote(entries.filter(({ gated }) => gated).map(({ name }) => name));
-      return text;
+      return new ToolOutput(text, { origin: originOfEntries(names.search, entries) });
     },
   });
 }

@@ -1,9 +1,9 @@
 import { jsonOr, jsonText } from '../../../shared/base/json.ts';
-import { trustClass } from '../../../shared/contract/agent/trust.ts';
+import { lessTrusted } from '../../../shared/contract/agent/trust.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
+import { lessPublic } from '../../../shared/contract/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/turn-state.ts';
@@ -163,8 +163,8 @@ async function run(ready: ReadyCall, batch: Batch, publish: Publish): Promise<In
   const { trust = tool.trust, sensitivity = tool.sensitivity } = ending.result;
   const mixed = batch.mixed.get(ready.call.index);
   batch.mixed.set(ready.call.index, {
-    trust: worse(trustClass.options, trust, mixed?.trust),
-    sensitivity: worse(sensitivityLabel.options, sensitivity, mixed?.sensitivity),
+    trust: lessTrusted(trust, mixed?.trust),
+    sensitivity: lessPublic(sensitivity, mixed?.sensitivity),
   });
   return outcomeOf(ending.result, batch);
 }
@@ -179,11 +179,6 @@ function outcomeOf({ content, errorKind }: CallResult, { host }: Batch): InnerOu
   const text = host.redactor.secrets(content);
   if (errorKind) return failure(errorKind, messageIn(text));
   return { ok: true, value: jsonOr(text, text) };
-}
-
-/** The later one of two labels in a list that goes from harmless to not. */
-function worse<T>(order: readonly T[], a: T, b: T | undefined): T {
-  return b === undefined || order.indexOf(a) >= order.indexOf(b) ? a : b;
 }
 
 function failure(kind: Extract<InnerOutcome, { ok: false }>['kind'], message: string): InnerOutcome {

@@ -1,5 +1,7 @@
 import { sha256 } from '../../../shared/base/ids.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
+import { lessTrusted } from '../../../shared/contract/agent/trust.ts';
+import { lessPublic } from '../../../shared/contract/message.ts';
 import { sanitise, type Sanitised, treatmentOf } from '../../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
 import { clip } from '../../../shared/base/text.ts';
@@ -22,8 +24,7 @@ const maxErrorChars = 1_500;
  */
 export async function finishResult({ tool, call }: ReadyCall, returned: unknown, batch: Batch): Promise<CallResult> {
   const output = returned instanceof ToolOutput ? returned : new ToolOutput(returned);
-  const { trust, sensitivity } = batch.mixed.get(call.index) ?? tool;
-  const origin = output.origin ?? { toolName: call.name, trust, sensitivity };
+  const origin = originOf(tool, output.origin ?? batch.mixed.get(call.index), call.name);
   try {
     const value = tool.outputMapping && !output.isError ? mappedResult(tool.outputMapping, output.value) : output.value;
     const written = typeof value === 'string' ? value : (jsonOf(value) ?? '');
@@ -68,6 +69,21 @@ export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: B
 }
 
 type Origin = NonNullable<ToolOutput['origin']>;
+type Labels = Pick<Tool, 'trust' | 'sensitivity'>;
+
+/** Where a result comes from: trusted and public no further than its tool is here, nor than what the tool itself says about it. */
+function originOf(
+  { trust, sensitivity }: Labels,
+  said: (Labels & Partial<Origin>) | undefined,
+  toolName: string,
+): Origin {
+  return {
+    toolName,
+    ...said,
+    trust: lessTrusted(trust, said?.trust),
+    sensitivity: lessPublic(sensitivity, said?.sensitivity),
+  };
+}
 
 /** The text without what might be taken for an order, as far as its origin is not trusted. */
 function cleaned(

@@ -104,7 +104,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
         ? await callInner(name, innerArgs)
         : { ok: false, kind: 'aborted', message: 'the call that asks for it has ended' },
   };
-  const own = tool.trust === 'built-in' ? ofPackage : {};
+  const own = tool.ofPackage ? ofPackage : {};
   const work = (signal: AbortSignal) => tool.execute(args, { ...given, ...own, signal });
   const settled = await within(tool.timeoutMs, work, host.clock, batch.signal);
   open = false;

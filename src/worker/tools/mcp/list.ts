@@ -1,7 +1,7 @@
-import { jsonText } from '../../../shared/base/json.ts';
 import { withoutHidden } from '../../guards/folded-text.ts';
-import { sanitise } from '../../guards/sanitise.ts';
 import { clip } from '../../../shared/base/text.ts';
+import { cleanTexts } from './clean-texts.ts';
+import { safeName } from '../names.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
 import { boundSchema, type BoundSchema } from './schema.ts';
 
@@ -41,7 +41,7 @@ export async function readTools(ask: (params: Record<string, unknown>) => Promis
   const names = new Set<string>();
   // A name that is safe as it is belongs to its tool, wherever in the list a name comes that looks like it.
   const safeNames = new Set(
-    given.map(nameOf).filter((name): name is string => name !== undefined && safe(name) === name),
+    given.map(nameOf).filter((name): name is string => name !== undefined && safeName(name) === name),
   );
   const tools: ListedTool[] = [];
   for (const one of given.slice(0, maxTools)) {
@@ -65,15 +65,13 @@ function listedTool(given: unknown, names: Set<string>, safeNames: Set<string>, 
     problems.push(`${name}: ${schema.droppedPatterns} of its patterns are left to the server, RE2 does not take them`);
   const text = [description, title, name].find((one): one is string => typeof one === 'string' && one.trim() !== '');
   const shown = clip(withoutHidden(text ?? name), maxToolDescriptionChars);
-  const { findings } = sanitise(`${shown}\n${jsonText(schema.parameters)}`, {
-    trust: 'mcp-derived',
-    treatment: 'flag',
-    toolName: 'description',
-    nonce: 'description',
-  });
+  const clean = cleanTexts(name, shown, schema.parameters);
+  if (!clean) return leaveOut(`${name}: is left out, one of its names looks like an order to the model`);
+  const { description: cleanDescription, parameters, findings } = clean;
   if (findings.length > 0)
-    problems.push(`${name}: its description looks like orders to the model (${findings.join(', ')})`);
-  return { name, safeName: freeName(name, safeNames), description: shown, schema };
+    problems.push(`${name}: what looks like orders to the model is taken out of its texts (${findings.join(', ')})`);
+  const shownSchema = { ...schema, parameters };
+  return { name, safeName: freeName(name, safeNames), description: cleanDescription, schema: shownSchema };
 }
 
 function nameOf(given: unknown): string | undefined {
@@ -81,12 +79,8 @@ function nameOf(given: unknown): string | undefined {
   return typeof name === 'string' && name !== '' && name.length <= maxNameChars ? name : undefined;
 }
 
-function safe(name: string): string {
-  return name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 64);
-}
-
 function freeName(name: string, taken: Set<string>): string {
-  const wanted = safe(name);
+  const wanted = safeName(name);
   if (wanted === name) return name;
   let free = wanted;
   for (let number = 2; taken.has(free); number++) free = `${wanted.slice(0, 60)}_${number}`;

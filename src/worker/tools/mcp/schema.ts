@@ -22,10 +22,11 @@ type Fields = Record<string, unknown>;
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
 
-const texts = words('description title $comment');
+/** Keywords whose values are written for readers. */
+export const textKeywords = words('description title $comment');
 /** Their values are data, or names that a caller may choose, and no schemas. */
-const dataKeywords = words('const enum default examples required dependentRequired');
-const schemaMaps = words('properties patternProperties $defs definitions dependentSchemas dependencies');
+export const dataKeywords = words('const enum default examples required dependentRequired');
+export const schemaMaps = words('properties patternProperties $defs definitions dependentSchemas dependencies');
 const hiddenKeywords = words('$schema $id id $comment');
 
 /**
@@ -88,7 +89,7 @@ function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unkn
   for (const [keyword, value] of Object.entries(schema)) {
     if (hiddenKeywords.has(keyword)) continue;
     if (dataKeywords.has(keyword)) entries.push([keyword, value]);
-    else if (typeof value === 'string' && texts.has(keyword)) {
+    else if (typeof value === 'string' && textKeywords.has(keyword)) {
       if (purpose === 'shown') entries.push([keyword, clip(withoutHidden(value), maxSchemaTextChars)]);
     } else if (keyword === '$ref' || keyword === '$dynamicRef' || keyword === '$recursiveRef') {
       if (!pointsInside(value, walk.root)) walk.badReference ??= String(value);

@@ -58,7 +58,7 @@ test('what is read travels no further than its most sensitive note, and is label
   const { output } = await callTool(read, {});
   expect((output as ToolOutput).origin?.sensitivity).toBe('internal');
   expect(((await callTool(read, { sinceSeq: 1 })).output as ToolOutput).origin?.sensitivity).toBe('public');
-  expect(read.inboundSanitization).toBe('wrap');
+  expect((output as ToolOutput).origin?.trust).toBe('external');
 });
 
 test('a write that fails says so with its code', async () => {

@@ -10,6 +10,7 @@ function entry(name: string, parameters: unknown, about: Partial<CatalogueEntry>
     description: `Does ${name}.`,
     parameters: parameters as Record<string, unknown>,
     deferred: false,
+    trust: 'built-in',
     gated: false,
     ...about,
   };

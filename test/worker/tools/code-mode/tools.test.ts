@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { createCodeTools } from '../../../../src/worker/tools/code-mode/tools.ts';
-import type { CatalogueEntry, HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
+import type { CatalogueEntry, HostContext, InnerOutcome, ToolOutput } from '../../../../src/worker/tools/tool.ts';
 import { scriptWorld } from './script-world.ts';
 
 const { pool } = scriptWorld();
@@ -12,6 +12,7 @@ const tool = (name: string, gated = false): CatalogueEntry => ({
   description: `Does ${name}.`,
   parameters: { type: 'object' },
   deferred: name === 'later',
+  trust: 'built-in',
   gated,
 });
 
@@ -109,7 +110,7 @@ test('a call that is aborted ends its script', async () => {
 });
 
 test('the search answers how tools are called, and which cannot be', async () => {
-  const text = await codeSearch.execute({ query: '', limit: 8 }, host().context);
+  const { value: text } = (await codeSearch.execute({ query: '', limit: 8 }, host().context)) as ToolOutput;
   expect(text).toContain('tools.add(args?: Record<string, unknown>): Promise<unknown>');
   expect(text).toMatch(/NEEDS APPROVAL.*\n.*tools\.pay/);
   expect(text).not.toContain('code_execute');

@@ -4,7 +4,7 @@ import { RunError } from '../../../../src/shared/base/errors.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
 import type { InnerCall, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
-import { defineTool } from '../../../../src/worker/tools/define.ts';
+import { definePackageTool } from '../../../../src/worker/tools/define.ts';
 import type { HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { calls, makeWorld, tool, type World } from '../world.ts';
 
@@ -12,12 +12,11 @@ type Script = (call: HostContext['callTool']) => Promise<unknown>;
 
 /** A tool that does what the script says. */
 const scripted = (script: Script) =>
-  defineTool({
+  definePackageTool({
     name: 'script',
     description: 'Runs.',
     inputSchema: z.looseObject({}),
     effect: 'idempotent',
-    trust: 'built-in',
     execute: async (_args, context) => await script((name, args) => (context as HostContext).callTool(name, args)),
   });
 
