@@ -12,13 +12,13 @@ import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { testPrefix } from './support/redis.ts';
 
-const page = docsPage('providers-limits-money.md');
+const page = ['providers-limits-money.md', 'choosing-models.md', 'nodes-and-media.md'].map(docsPage).join('\n');
 
-test('every file on the page about providers is one that the programs read', async () => {
+test('every file on the pages about models and providers is one that the programs read', async () => {
   const { folder, names } = pageFiles(page);
   expect(new Set(names).size).toBe(names.length);
   expect(new Set(names.map((name) => name.replace(/^agents\/.*/, 'agents')))).toEqual(
-    new Set(['providers.yaml', 'providers-media.yaml', 'tenants.yaml', 'prices.yaml', 'agents']),
+    new Set(['providers.yaml', 'providers-media.yaml', 'tenants.yaml', 'prices.yaml', 'check-model.ts', 'agents']),
   );
   const providersIn = (file: string) => {
     const config = parseConfig({ OPENAI_API_KEY: 'sk-test', MILLRACE_PROVIDERS: join(folder, file) });
@@ -36,7 +36,7 @@ test('every file on the page about providers is one that the programs read', asy
   }
 });
 
-test('every command on the page is one that there is', async () => {
+test('every command on these pages is one that there is', async () => {
   const env = { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: testPrefix() };
   const lines = pageCommands(page, 'millrace');
   expect(lines.length).toBeGreaterThan(10);
@@ -48,7 +48,7 @@ test('every command on the page is one that there is', async () => {
   }
 });
 
-test('every request on the page is one that the producer understands', async () => {
+test('every request on these pages is one that the producer understands', async () => {
   const { send } = await serverWorld();
   const requests = pageCommands(page, 'curl');
   expect(requests.length).toBeGreaterThan(5);
@@ -60,7 +60,7 @@ test('every request on the page is one that the producer understands', async () 
   }
 });
 
-test('the page says which date the prices have that ship with this version', async () => {
+test('the pages say which date the prices have that ship with this version', async () => {
   const { priceDataDate } = await import('../src/worker/llm/prices.ts');
   expect(page).toContain(priceDataDate);
 });
