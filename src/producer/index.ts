@@ -35,6 +35,8 @@ export {
 } from './chat/turn-store.ts';
 export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
+export type { FlowReport, FlowReportQuery } from './client/flow-report.ts';
+export type { FlowsQuery, FlowView } from './client/flows.ts';
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';

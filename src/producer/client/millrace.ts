@@ -23,6 +23,8 @@ import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { findRunId } from './find-run.ts';
+import { readFlowReport, type FlowReport, type FlowReportQuery } from './flow-report.ts';
+import { listFlows, type FlowsQuery, type FlowView } from './flows.ts';
 import { listRuns, type ListQuery } from './list-runs.ts';
 import {
   readMedia,
@@ -277,6 +279,30 @@ export class Millrace implements AsyncDisposable {
     query: ApprovalsQuery = {},
   ): Promise<{ readonly approvals: readonly ApprovalView[]; readonly cursor?: string }> {
     return await listApprovals(query, this.#client);
+  }
+
+  /**
+   * What guards found in runs of the tenant, newest first: calls that the data-flow policy flagged, asked about, blocked or let
+   * through, and leaks between agents. Names only, never a value. One call looks at no more than 2,000 entries: a page may
+   * have fewer than `limit`, even none, and still have a `cursor`. No cursor means the end. Throws `validation` for a query
+   * that makes no sense.
+   *
+   * @example
+   * const { flows } = await mill.flows({ decision: 'blocked', since: '24h' });
+   */
+  async flows(query: FlowsQuery = {}): Promise<{ readonly flows: readonly FlowView[]; readonly cursor?: string }> {
+    return await listFlows(query, this.#client);
+  }
+
+  /**
+   * The same counted by tool and by rule, since a time of the last 30 days (default: 7 days ago). `flagged` is what `enforce`
+   * would have stopped. Throws `validation` for a time that makes no sense.
+   *
+   * @example
+   * const { tools, totals } = await mill.flowReport({ since: '7d' });
+   */
+  async flowReport(query: FlowReportQuery = {}): Promise<FlowReport> {
+    return await readFlowReport(query, this.#client);
   }
 
   /**

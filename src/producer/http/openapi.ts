@@ -16,6 +16,8 @@ import { approvalView } from '../client/approvals.ts';
 import { chatLine } from '../client/chat/chat-turn.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../client/costs.ts';
+import { flowReport } from '../client/flow-report.ts';
+import { flowView } from '../client/flows.ts';
 import type { App } from './app.ts';
 
 /** Every error of every route has this body. */
@@ -68,6 +70,8 @@ z.globalRegistry
   .add(approvalView, { id: 'Approval' })
   .add(budgetView, { id: 'Budget' })
   .add(costReport, { id: 'CostReport' })
+  .add(flowView, { id: 'Flow' })
+  .add(flowReport, { id: 'FlowReport' })
   .add(threadView, { id: 'Thread' })
   .add(threadItem, { id: 'ThreadItem' })
   .add(eventSchema, { id: 'Event' });

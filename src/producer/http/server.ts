@@ -21,6 +21,7 @@ import type { ProducerMetrics } from './metrics.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { decisionRoutes } from './routes/decisions.ts';
+import { flowRoutes } from './routes/flows.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
 import { serviceRoutes } from './routes/service.ts';
@@ -108,6 +109,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   streamRoutes,
   decisionRoutes,
   moneyRoutes,
+  flowRoutes,
   threadRoutes,
   serviceRoutes,
 ];

@@ -1,5 +1,5 @@
---[[ Removes lifecycle events from the stream of a run once they are in the stream of all runs.
-KEYS[1] the run's lifecycle events  ARGV their entry ids
+--[[ Removes lifecycle events and audit entries from the stream of a run once they are in the streams of all runs.
+KEYS[1] the run's stream of them  ARGV their ids in it
 Returns how many are left. ]]
 redis.call('XDEL', KEYS[1], unpack(ARGV))
 local left = redis.call('XLEN', KEYS[1])

@@ -1,12 +1,13 @@
 import type { RedisConnection } from './connect.ts';
 
-/** Every key and channel: those of one run, thread, ledger or limiter share a hash tag; the rest begin with `<prefix>:_:`. */
+/** Every key and channel: those of one run, thread, ledger, limiter or audit share a hash tag; the rest begin with `<prefix>:_:`. */
 export const keysFor = (prefix: string) => ({
   ...runKeyNames(prefix),
   ...openRunKeyNames(prefix),
   ...fleetKeyNames(prefix),
   ...limitKeyNames(prefix),
   ...threadKeyNames(prefix),
+  ...auditKeyNames(prefix),
 });
 export type Keys = ReturnType<typeof keysFor>;
 
@@ -22,7 +23,7 @@ const runKeyNames = (prefix: string) => ({
   journal: (runId: string) => `${prefix}:{${runId}}:journal`,
   events: (runId: string) => `${prefix}:{${runId}}:events`,
   live: (runId: string) => `${prefix}:{${runId}}:live`,
-  /** Stream of a run's lifecycle events that are not in the stream of all runs yet; only in a Cluster. */
+  /** Stream of a run's lifecycle events and audit entries that are not in the streams of all runs yet; only in a Cluster. */
   unpublished: (runId: string) => `${prefix}:{${runId}}:unpublished`,
   /** Hash of the request that has taken the execution id of a run which is not created yet. */
   claim: (runId: string) => `${prefix}:{${runId}}:claim`,
@@ -136,6 +137,14 @@ const threadKeyNames = (prefix: string) => ({
   threadsEntered: `${prefix}:_:threads-entered`,
   /** Sorted set of the same threads by the time at which the reconciler checks each. */
   threadChecks: `${prefix}:_:thread-checks`,
+});
+
+/** All of a tenant's share a hash tag. */
+const auditKeyNames = (prefix: string) => ({
+  /** Stream of what guards found in the runs of a tenant; a field `a` with each entry as JSON. Added to with the event itself. */
+  audit: (tenant: string) => `${prefix}:{audit:${tenant}}:entries`,
+  /** Set of entries that have come from a run already; only in a Cluster. */
+  auditMoved: (tenant: string, runId: string) => `${prefix}:{audit:${tenant}}:moved:${runId}`,
 });
 
 /**

@@ -1,6 +1,7 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/deadline.ts';
 import { loadScript, runScript, type LifecycleTarget, type RunKeySpace } from './script.ts';
+import { moveAuditEntry } from './audit/audit-stream.ts';
 import { redisError } from './errors.ts';
 
 const dropScript = loadScript(import.meta.url, './drop-published.lua');
@@ -14,10 +15,11 @@ const pageSize = 100;
 type Space = Pick<RunKeySpace, 'redis' | 'keys' | 'cluster'>;
 
 /**
- * The stream of all runs' lifecycle events. It belongs to no run, so in a Cluster no script that writes to a run can reach
- * it: there the scripts add to a stream of the run itself, in the same step as everything else, and `publish` moves the events.
- * The reconciler publishes what remained with a run, which is listed in `checks` until then. An event may be published twice
- * when a process dies in between, or two publish at the same time; it is never left out.
+ * The stream of all runs' lifecycle events, and those of the tenants' audits. They belong to no run, so in a Cluster no script
+ * that writes to a run can reach them: there the scripts add to a stream of the run itself, in the same step as everything else,
+ * and `publish` moves what is there. The reconciler publishes what remained with a run, which is listed in `checks` until then.
+ * A lifecycle event may be published twice when a process dies in between, or two publish at the same time; an audit entry is
+ * not. Neither is ever left out.
  */
 export class LifecycleStream implements LifecycleTarget {
   readonly #space: Space;
@@ -33,6 +35,11 @@ export class LifecycleStream implements LifecycleTarget {
   keyOf(runId: string): string {
     const { keys, cluster } = this.#space;
     return cluster ? keys.unpublished(runId) : keys.lifecycle;
+  }
+
+  auditKeyOf(runId: string, tenant: string): string {
+    const { keys, cluster } = this.#space;
+    return cluster ? keys.unpublished(runId) : keys.audit(tenant);
   }
 
   /** One call of this process at a time for a run. */
@@ -65,7 +72,10 @@ export class LifecycleStream implements LifecycleTarget {
       if (performance.now() < this.#pausedUntil) throw new RunError('queue_unavailable', 'the stream is not asked now');
       const entries = await redis.xrange(keys.unpublished(runId), '-', '+', 'COUNT', pageSize);
       // In order, and none after one that failed.
-      for (const [, [, json = '']] of entries) await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
+      for (const [id, [field, json = '']] of entries)
+        await (field === 'a'
+          ? moveAuditEntry(this.#space, { id, runId, json })
+          : redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json));
       const ids = entries.map(([id]) => id);
       if (ids.length > 0)
         await runScript(redis, dropScript, [keys.unpublished(runId)], ids, { doing: 'removal of lifecycle events' });

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { RunError } from '../base/errors.ts';
+import { auditOf, isAudited } from '../contract/audit.ts';
 import { isDelta, isLifecycle, type EventBody, type EventEnvelope } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
 import type { RunRecord } from '../contract/run.ts';
@@ -17,14 +19,17 @@ export interface LuaScript {
 
 /**
  * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by that
- * fragment, since Redis scripts cannot call each other: the path is relative to the script and has no extension.
+ * fragment, since Redis scripts cannot call each other: the path is relative to the file that has the line, without extension.
  */
 export function loadScript(moduleUrl: string, file: string): LuaScript {
-  const url = new URL(file, moduleUrl);
-  const source = readFileSync(url, 'utf8').replace(/^-- include ([a-z./-]+)$/gm, (_, fragment: string) =>
-    readFileSync(new URL(`${fragment}.lua`, url), 'utf8'),
-  );
+  const source = withFragments(new URL(file, moduleUrl));
   return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
+function withFragments(url: URL): string {
+  return readFileSync(url, 'utf8').replace(/^-- include ([a-z./-]+)$/gm, (_, fragment: string) =>
+    withFragments(new URL(`${fragment}.lua`, url)),
+  );
 }
 
 /**
@@ -55,11 +60,13 @@ export async function sendAll(commands: ReturnType<RedisConnection['multi']>): P
   if (refused) throw refused;
 }
 
-/** Where the scripts add lifecycle events of runs, and what moves them on from there. */
+/** Where the scripts add lifecycle events and audit entries of runs, and what moves them on from there. */
 export interface LifecycleTarget {
   /** The stream of all runs, in a Cluster one of the run's own. */
   keyOf(runId: string): string;
-  /** In a Cluster: moves the events in the stream of a run to the stream of all runs. False: some remain. Never rejects. */
+  /** The audit stream of the tenant, in a Cluster the same one of the run's own. */
+  auditKeyOf(runId: string, tenant: string): string;
+  /** In a Cluster: moves what is in the stream of a run to the streams of all runs. False: some of it remains. Never rejects. */
   publish(runId: string): Promise<boolean>;
 }
 
@@ -77,19 +84,21 @@ export interface RunKeySpace extends KeySpace {
 
 /**
  * Runs a script about one run. Its keys are record, journal, event log, lifecycle stream, decisions that the journal does not have,
- * all decisions, children that begin later, events of children that the log does not have. A script uses those that it needs.
+ * all decisions, children that begin later, events of children that the log does not have, and `auditKey` where one is given. A
+ * script uses those that it needs.
  */
 export async function runOnRun(
   { redis, keys, lifecycle }: RunKeySpace,
   runId: string,
   script: LuaScript,
   args: readonly (string | number)[],
-  about: { readonly doing: string },
+  { doing, auditKey }: { readonly doing: string; readonly auditKey?: string | undefined },
 ): Promise<unknown> {
   const { run, journal, events, decided, decisions, later, relayed } = keys;
   const before = [run, journal, events].map((key) => key(runId));
   const after = [decided, decisions, later, relayed].map((key) => key(runId));
-  return await runScript(redis, script, [...before, lifecycle.keyOf(runId), ...after], args, about);
+  const own = [...before, lifecycle.keyOf(runId), ...after];
+  return await runScript(redis, script, auditKey === undefined ? own : [...own, auditKey], args, { doing });
 }
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */
@@ -104,9 +113,9 @@ export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBL
   return cluster ? 'SPUBLISH' : 'PUBLISH';
 }
 
-/** In a Cluster: publishes the lifecycle events that a script wrote to the run. The caller does not wait; what fails is published later. */
+/** In a Cluster: publishes what a script wrote to the run for the streams of all runs. The caller does not wait; what fails is published later. */
 export function publishLifecycle({ lifecycle }: RunKeySpace, runId: string, events: readonly OutgoingEvent[]): void {
-  if (events.some(({ type }) => isLifecycle(type))) void lifecycle.publish(runId);
+  if (events.some(({ type }) => isLifecycle(type) || isAudited(type))) void lifecycle.publish(runId);
 }
 
 /** Seconds that the record of an ended run is kept. A result that can be asked for again with its execution id stays at least a day. */
@@ -117,9 +126,25 @@ export function recordTtlS({ resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>, hasE
 /** An event on its way out: the envelope without the number, which the store gives. */
 export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
 
-/** An event as scripts take it: a letter for where it goes, then its JSON without version and number. */
+/** An event as scripts take it: a letter for where it goes, then its JSON without version and number. It is not one that is audited. */
 export function scriptEvent(event: OutgoingEvent): string {
   return flagged(event);
+}
+
+/** The same for scripts that know the audit stream of the run's tenant: an audited event comes with its entry there. */
+export function auditedEvent(event: OutgoingEvent, tenant: string | undefined): string {
+  if (!isAudited(event.type)) return flagged(event);
+  if (tenant === undefined) throw unaudited(event.type);
+  return `A${jsonText(auditOf(event, tenant))}\n${jsonText(event)}`;
+}
+
+/** Where such events of a run have their entries. Undefined: none of them is audited. */
+export function auditKeyFor(
+  { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
+  { runId, tenant = '' }: { readonly runId: string; readonly tenant?: string | undefined },
+  events: readonly OutgoingEvent[],
+): string | undefined {
+  return events.some(({ type }) => isAudited(type)) ? lifecycle.auditKeyOf(runId, tenant) : undefined;
 }
 
 /** An event without its last brace: the script adds what only the record in Redis knows. */
@@ -128,7 +153,13 @@ export function eventStart(event: { readonly type: EventBody['type'] } & Record<
 }
 
 function flagged(event: { readonly type: EventBody['type'] }): string {
+  if (isAudited(event.type)) throw unaudited(event.type);
   return (isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N') + jsonText(event);
+}
+
+/** An event that has to be audited must not get into a log without its entry. */
+function unaudited(type: EventBody['type']): RunError {
+  return new RunError('internal', `an event ${type} was written without the tenant whose audit stream it belongs to`);
 }
 
 /** The fields that every event of a run has. */

@@ -196,7 +196,7 @@ function openParts(
   };
   onJournal(journalBytes);
   const writer = new RunWriter({
-    ownership: { runId, owner },
+    ownership: { runId, owner, tenant: record.tenant },
     context: contextOf(before, delivery),
     seq,
     ports: { ...ports, log },

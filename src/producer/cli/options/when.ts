@@ -1,10 +1,10 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
+import { ago } from '../../../shared/base/past-time.ts';
 
 const dayMs = 86_400_000;
 /** No later time has four digits in its year. */
 const lastMs = Date.parse('9999-12-31T23:59:59.999Z');
-const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: dayMs, w: 7 * dayMs };
 
 /** For the help of options that take one. */
 export const dayForms = 'YYYY-MM-DD, today, yesterday, or 3d, 2w ago';
@@ -44,12 +44,6 @@ function startOfDay(text: string, nowMs: number): number | undefined {
 function startOfDayAgo(text: string, nowMs: number): number | undefined {
   const ms = /[dw]$/.test(text) ? ago(text, nowMs) : undefined;
   return ms === undefined ? undefined : ms - (ms % dayMs);
-}
-
-function ago(text: string, nowMs: number): number | undefined {
-  const [, amount, unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  const ms = amount === undefined ? undefined : nowMs - Number(amount) * (unitMs[unit] ?? 0);
-  return ms !== undefined && ms >= 0 ? ms : undefined;
 }
 
 function instant(text: string): number | undefined {

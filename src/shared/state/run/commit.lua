@@ -1,6 +1,7 @@
 --[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
+KEYS[9] audit stream, in a Cluster the run's own; only with events that are audited
 ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 3 when its
 journal is not needed then, 2 when this answers a cancel with `hold`, else 0
 ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
@@ -29,7 +30,7 @@ local events = arguments(14 + #fields + #entries, #ARGV - 13 - #fields - #entrie
 if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
 if owner ~= ARGV[1] or ended then return {0} end
 
-local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4], ARGV[11], ARGV[8], ARGV[3], events)
+local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4], ARGV[11], ARGV[8], ARGV[3], events, false, KEYS[9])
 push('RPUSH', KEYS[2], entries)
 redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
 -- Inside a JSON string a quote is escaped, so only a real key can look like this.

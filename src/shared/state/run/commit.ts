@@ -7,7 +7,8 @@ import {
   type RunKeySpace,
   recordTtlS,
   runOnRun,
-  scriptEvent,
+  auditedEvent,
+  auditKeyFor,
   publishLifecycle,
   eventTargets,
   type OutgoingEvent,
@@ -27,6 +28,8 @@ const script = loadScript(import.meta.url, './commit.lua');
 export interface Ownership {
   readonly runId: string;
   readonly owner: string;
+  /** Whose run it is. Without it no event can be written that is audited. */
+  readonly tenant?: string | undefined;
 }
 
 /** Fields of the record that a commit may change. */
@@ -83,7 +86,7 @@ type Space = RunKeySpace & { readonly clock: Clock; readonly log: Log };
  * the very same commit may be sent again: the next claim finds out.
  */
 export async function commitRun(space: Space, ownership: Ownership, commit: Commit): Promise<CommitReply> {
-  const { runId, owner } = ownership;
+  const { runId, owner, tenant } = ownership;
   const fields = changedFields(space, commit);
   // What ends its wait may have come already, and the worker that knows of it may die.
   if (commit.patch?.status === 'suspended') await named(`check of run ${runId}`, lookSoon(space, runId));
@@ -101,9 +104,10 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     commit.entries.length,
     ...fields,
     ...commit.entries.map((entry) => jsonText(entry)),
-    ...commit.events.map(scriptEvent),
+    ...commit.events.map((event) => auditedEvent(event, tenant)),
   ];
-  const reply = (await runOnRun(space, runId, script, args, { doing: `commit of run ${runId}` })) as
+  const auditKey = auditKeyFor(space, ownership, commit.events);
+  const reply = (await runOnRun(space, runId, script, args, { doing: `commit of run ${runId}`, auditKey })) as
     | readonly [0]
     | readonly [1, number, string];
 

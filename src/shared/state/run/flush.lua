@@ -1,15 +1,16 @@
 --[[ Adds events alone to the logs of several runs. The numbers are the fence: a claim always adds an event, so the next
 number of a writer that was overtaken is taken.
 KEYS[1] to KEYS[n] event logs  KEYS[n + 1] lifecycle stream, in a Cluster the run's own
+KEYS[n + 2] audit stream, in a Cluster the run's own; only with events that are audited, which are of one run
 ARGV[1] n  [2] event log length  [3] firehose channel  [4] publish command
 then for each run: live channel, last number given, number of events, the events
 Returns for each run 1 written, now or by this very flush before; 0 fenced; or the error of Redis as a string. ]]
 -- include ../append-events
 local runs = tonumber(ARGV[1])
-local lifecycle = KEYS[runs + 1]
+local lifecycle, audit = KEYS[runs + 1], KEYS[runs + 2]
 
 local function flush(stream, live, seq, events)
-  local ok, result = pcall(append, stream, live, ARGV[3], lifecycle, ARGV[4], ARGV[2], seq, events, true)
+  local ok, result = pcall(append, stream, live, ARGV[3], lifecycle, ARGV[4], ARGV[2], seq, events, true, audit)
   if ok then return result and 1 or 0 end
   local id = (seq + 1) .. '-0'
   local entry = redis.pcall('XRANGE', stream, id, '+', 'COUNT', 1)[1]

@@ -3,13 +3,14 @@ import {
   runScript,
   type RunKeySpace,
   publishCommand,
-  scriptEvent,
+  auditedEvent,
+  auditKeyFor,
   publishLifecycle,
   type OutgoingEvent,
 } from '../script.ts';
 import { inBatches } from '../../base/collections.ts';
 import { redisError, refusal } from '../errors.ts';
-import type { CommitReply } from './commit.ts';
+import type { CommitReply, Ownership } from './commit.ts';
 
 const script = loadScript(import.meta.url, './flush.lua');
 
@@ -19,6 +20,8 @@ const maxBytes = 1_048_576;
 
 interface Flush {
   readonly runId: string;
+  /** Where its audited events have their entries; undefined: it has none of these. */
+  readonly auditKey: string | undefined;
   readonly seq: number;
   readonly events: readonly OutgoingEvent[];
   readonly texts: readonly string[];
@@ -28,11 +31,15 @@ interface Flush {
 }
 
 /** Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
-type FlushRun = (runId: string, seq: number, events: readonly OutgoingEvent[]) => Promise<CommitReply>;
+type FlushRun = (
+  run: Pick<Ownership, 'runId' | 'tenant'>,
+  seq: number,
+  events: readonly OutgoingEvent[],
+) => Promise<CommitReply>;
 
 /**
  * `flush.lua` as a function that gathers: the flushes of this process within one tick are sent in one call of at most 64 runs and
- * 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
+ * 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own, and so is a flush with audited events.
  */
 export function gatheredFlush(space: RunKeySpace): FlushRun {
   let waiting: Flush[] = [];
@@ -40,15 +47,19 @@ export function gatheredFlush(space: RunKeySpace): FlushRun {
     const flushes = waiting;
     waiting = [];
     const bounds = { most: space.cluster ? 1 : maxRuns, maxBytes };
-    for (const group of inBatches(flushes, ({ bytes }) => bytes, bounds)) void callFor(group, space);
+    const gathered = flushes.filter(({ auditKey }) => auditKey === undefined);
+    for (const group of inBatches(gathered, ({ bytes }) => bytes, bounds)) void callFor(group, space);
+    for (const flush of flushes) if (flush.auditKey !== undefined) void callFor([flush], space);
   };
-  return (runId, seq, events) => {
+  return (run, seq, events) => {
     const { promise, resolve, reject } = Promise.withResolvers<CommitReply>();
-    const texts = events.map(scriptEvent);
+    const { runId, tenant } = run;
+    const texts = events.map((event) => auditedEvent(event, tenant));
+    const auditKey = auditKeyFor(space, run, events);
     const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
     // Timers that fire in the same tick run before this does.
     if (waiting.length === 0) setImmediate(send);
-    waiting.push({ runId, seq, events, texts, bytes, resolve, reject });
+    waiting.push({ runId, auditKey, seq, events, texts, bytes, resolve, reject });
     return promise;
   };
 }
@@ -58,7 +69,7 @@ async function callFor(group: readonly Flush[], space: RunKeySpace): Promise<voi
   const logs = group.map(({ runId }) => keys.events(runId));
   const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
   const doing = group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs';
-  const own = [...logs, lifecycle.keyOf(group[0]?.runId ?? '')];
+  const own = [...logs, lifecycle.keyOf(group[0]?.runId ?? ''), ...group.flatMap(({ auditKey }) => auditKey ?? [])];
   const args = [group.length, eventLogMax, keys.firehose, publishCommand(space), ...runs];
   try {
     const results = (await runScript(redis, script, own, args, { doing })) as readonly (0 | 1 | string)[];

@@ -52,8 +52,8 @@ export function redisRuns(space: RedisRunsOptions): RunStore {
       checkCommit(ownership.runId, commit);
       return await commitRun(space, ownership, commit);
     },
-    async flush({ runId }, seq, events) {
-      return events.length === 0 ? { kind: 'ok', seq } : await flush(runId, seq, events);
+    async flush(ownership, seq, events) {
+      return events.length === 0 ? { kind: 'ok', seq } : await flush(ownership, seq, events);
     },
     load: async (runId) => await loadRun(runId, space),
     async pendingCancels() {

@@ -1,0 +1,4 @@
+import { auditContract } from './audit.ts';
+import { redisWorld } from './redis-world.ts';
+
+auditContract('Redis', () => redisWorld());
