@@ -13,7 +13,7 @@ const flowsRoute = route('read', {
   summary: 'List what guards found, newest first',
   description:
     'The audit stream of the own tenant: calls that the data-flow policy flagged, asked about, blocked or let through, and leaks between agents. It names runs, agents, tools, arguments and sources, and never shows a value. Entries outlive their runs: they are kept for 30 days, about 50,000 of a tenant. A page may have fewer entries than `limit`, even none, and still have a `cursor`; no cursor means the end.',
-  querystring: z.object({
+  querystring: z.strictObject({
     kind: flowKind
       .optional()
       .describe('`flow`: what the data-flow policy found. `leak`: what the guards between agents found.'),
@@ -36,7 +36,7 @@ const reportRoute = route('read', {
   summary: 'Report what guards found, by tool and by rule',
   description:
     'Counts the entries of the audit stream. `flagged` is what `enforce` would have stopped. One request counts at most the newest 20,000 entries; `partial` says that there are more, or were.',
-  querystring: z.object({
+  querystring: z.strictObject({
     since: time
       .optional()
       .describe('A time of the last 30 days: ISO 8601 with a zone, or `7d` for 7 days ago, the default.'),

@@ -1,0 +1,62 @@
+import type { FlowFinding } from '../../../src/shared/contract/flow.ts';
+import { newNonce } from '../../../src/shared/base/ids.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import type { RedisConnection } from '../../../src/shared/state/connect.ts';
+import type { Keys } from '../../../src/shared/state/keys.ts';
+import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
+import type { Millrace } from '../../../src/producer/client/millrace.ts';
+import { aFinding } from '../../contract/audit-events.ts';
+import { claimed } from '../../contract/store-world.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
+
+/** Where findings are written: a client, and the Redis below it. */
+export interface FlowsWorld {
+  readonly mill: Millrace;
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+}
+
+type Changes = NonNullable<Parameters<typeof aFinding>[2]>;
+
+/** A finding, and how long ago it was. */
+export type Found = Omit<Changes, 'type' | 'findings'> & {
+  readonly findings?: readonly FlowFinding[];
+  readonly decision?: 'flagged' | 'asked' | 'blocked' | 'declassified';
+  readonly agoMs?: number;
+};
+
+/** A run whose worker found this about its calls, in this order, as its log and the audit of its tenant have it. Answers its id. */
+export async function runWithFlows({ mill, redis, keys }: FlowsWorld, found: readonly Found[]): Promise<string> {
+  const { runId } = await mill.enqueue({ agent: 'support', input: 'x' });
+  const runs = redisRuns({ ...runKeySpace(redis, keys), clock: systemClock, log: silentLog });
+  const claim = await claimed({ runs }, runId, { owner: newNonce() });
+  const own = { runId, owner: claim.owner, tenant: mill.tenant };
+  const now = Date.now();
+  const events = found.map(({ decision = 'flagged', agoMs = 0, findings, ...rest }, i) => {
+    const changes = findings ? { ...rest, findings: [...findings] } : rest;
+    const timestamp = new Date(now - agoMs).toISOString();
+    return { ...aFinding(runId, `call-${i}`, changes), timestamp, type: `dataflow.${decision}` } as ReturnType<
+      typeof aFinding
+    >;
+  });
+  await runs.flush(own, claim.seq, events);
+  if (found.some(({ agoMs }) => agoMs !== undefined)) await dateBack(redis, keys.audit(mill.tenant));
+  return runId;
+}
+
+/** Entries come to the stream when they are written: this puts each where it would be. */
+async function dateBack(redis: RedisConnection, key: string): Promise<void> {
+  const entries = await redis.xrange(key, '-', '+');
+  const dated = entries.map(([, [, json = '']]) => ({
+    json,
+    atMs: Date.parse((JSON.parse(json) as { at: string }).at),
+  }));
+  await redis.del(key);
+  let [last, count] = [0, 0];
+  for (const { json, atMs } of dated.toSorted((a, b) => a.atMs - b.atMs)) {
+    count = atMs === last ? count + 1 : 0;
+    last = atMs;
+    await redis.xadd(key, `${atMs}-${count}`, 'a', json);
+  }
+}
