@@ -51,6 +51,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'How long people have to decide, and how many of them have to grant a call. See [approvals](../approvals.md).',
   dataFlowPolicy:
     'Where data may flow: what becomes of calls that would carry untrusted data out. See [security](../security.md).',
+  loopGuard:
+    'From when on a run goes in circles, and so is stopped step by step: `true` for the defaults, `false` for never. Default: `LOOP_GUARD` of the worker. See [loops and limits](../loops-and-limits.md).',
   policies: 'Rules about calls. See [policies and trust](../policies-and-trust.md).',
   policyDenial: 'A denial by a rule fails the run with `tool_denied`, or goes to the model.',
   approvalDenial: 'A denial by a person, or by the clock, does.',

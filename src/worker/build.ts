@@ -227,7 +227,11 @@ function depsOf(
     wake,
     cancels: opening.use(new CancelWatch(ports)),
     flushTimer,
-    limitCaps: { maxSteps: config.MAX_STEPS_CAP, maxJournalBytes: config.JOURNAL_MAX_BYTES },
+    limitCaps: {
+      maxSteps: config.MAX_STEPS_CAP,
+      maxJournalBytes: config.JOURNAL_MAX_BYTES,
+      loopGuard: config.LOOP_GUARD === 'on',
+    },
     maxInlineWaitMs: config.PROVIDER_WAIT_MS,
     metrics: {
       money: metrics.models.money,

@@ -54,7 +54,11 @@ export function nextOf(
   messages: readonly WireMessage[],
   unplanned: Unplanned = () => undefined,
 ): { readonly step: PlannedStep; readonly number: number } {
-  const at = messages.findLastIndex((message) => message.role === 'user');
+  const isUser = ({ role }: WireMessage) => role === 'user';
+  const last = messages.findLast(isUser);
+  // What a run says to its model behind the plan, such as a nudge of the loop guard, changes nothing about the plan.
+  const isPlan = (message: WireMessage) => isUser(message) && String(message.content).startsWith('[');
+  const at = unplanned(String(last?.content)) ? messages.findLastIndex(isUser) : messages.findLastIndex(isPlan);
   const said = String(messages[at]?.content);
   const answered = messages.slice(at).filter((message) => message.role === 'assistant').length;
   const step = unplanned(said) ?? (JSON.parse(said) as Plan)[answered] ?? { text: 'The plan is over.' };

@@ -49,6 +49,11 @@ export const errorTable = {
     'run',
     'The run reached its limit of steps, model calls or tool calls, or its journal its largest size.',
   ),
+  no_progress: final(
+    422,
+    'run',
+    'The run went in circles, and neither the model nor a person ended that. `details.pattern` says how.',
+  ),
   run_timeout: final(422, 'run', 'The run was on workers for longer than `limits.wallTimeMs`.'),
   deadline_exceeded: final(422, 'both', 'The run did not end before its deadline, or a redrive gives it no new one.'),
   budget_exceeded: final(402, 'run', 'The next call would spend more than the run was given.'),
@@ -203,6 +208,7 @@ export const toolErrorHints = {
   depth_limit: 'try_alternative',
   spill_handle_invalid: 'check_input',
   outcome_unknown: 'report_to_user',
+  loop_guarded: 'try_alternative',
 } as const;
 export type ToolErrorKind = keyof typeof toolErrorHints;
 export const toolErrorKind = z.enum(Object.keys(toolErrorHints) as [ToolErrorKind, ...ToolErrorKind[]]);

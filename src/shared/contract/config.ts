@@ -232,6 +232,12 @@ export const configSchema = z.object({
     .describe(
       'Most that the journal of one run may take, in bytes: a run that passes it fails with `turn_limit`, with what it has written so far.',
     ),
+  LOOP_GUARD: z
+    .enum(['on', 'off'])
+    .default('off')
+    .describe(
+      'Whether agents that say nothing about `loopGuard` have one, with its defaults. An agent with `loopGuard: false` has none.',
+    ),
   MILLRACE_DURABILITY: z
     .enum(['process', 'host', 'replica', 'any'])
     .default('any')

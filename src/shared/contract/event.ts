@@ -24,6 +24,7 @@
  */
 import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
+import { loopAction, loopPattern } from './agent/loop-guard.ts';
 import { shownFlow } from './flow.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
@@ -245,6 +246,10 @@ export const eventBodies = {
     messageId: text,
     text,
   }),
+  'agent.loop.detected': event(
+    'The run goes in circles, and what is done about it. `pattern`: a call with the same arguments and results, errors of one kind of a tool, steps that bring nothing new, or agents that hand to each other. `action`: the model is warned, the tools are withdrawn for the rest of the turn, a person is asked, or the run fails. `count` says how often it has happened.',
+    { stepNumber, pattern: loopPattern, action: loopAction, toolNames: z.array(text), count },
+  ),
   'policy.decision': event(
     'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about have no event.',
     {

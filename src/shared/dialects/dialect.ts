@@ -37,6 +37,7 @@ export const isMachinery = among([
   'run.recovered',
   'run.resumed',
   'policy.decision',
+  'agent.loop.detected',
   'usage.recorded',
   'tool.outcome_unknown',
   'capability.skipped',

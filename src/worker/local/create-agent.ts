@@ -135,7 +135,11 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     ports,
     agents,
     compactionRequests: agents.get(agent.definition.id)?.definition.compaction && new CompactionRequests(),
-    limitCaps: { maxSteps: config.MAX_STEPS_CAP, maxJournalBytes: config.JOURNAL_MAX_BYTES },
+    limitCaps: {
+      maxSteps: config.MAX_STEPS_CAP,
+      maxJournalBytes: config.JOURNAL_MAX_BYTES,
+      loopGuard: config.LOOP_GUARD === 'on',
+    },
     tools: { ...(seams?.services(services) ?? services), agents: () => agents },
     loadTask: options.loadTask,
   });

@@ -16,6 +16,8 @@ export interface LimitCaps {
   readonly maxSteps: number;
   /** Of the journal of one run. */
   readonly maxJournalBytes: number;
+  /** Do agents that say nothing about it have a loop guard? Absent: no. */
+  readonly loopGuard?: boolean;
 }
 
 type Given = Pick<AgentDefinition, 'limits' | 'budget' | 'retry' | 'callersMayRaise'>;

@@ -157,7 +157,9 @@ async function cancelled(
   { drained, undecided = state.calls.filter(isUndecided), awaitsMoney = state.awaitsMoney }: Cancelled,
   deps: SettleDeps,
 ): Promise<JobOutcome> {
-  if ((undecided.length > 0 || awaitsMoney) && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
+  const { ask } = state.loop;
+  const isAsked = undecided.length > 0 || (ask !== undefined && ask.decision === undefined);
+  if ((isAsked || awaitsMoney) && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
     const error = new RunError('run_aborted', 'aborted while approvals were pending');
     return await fail(run, { status: 'failed', error, engaged: true, partialText: '', state }, deps);
   }

@@ -5,6 +5,7 @@ import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { PlannedRun } from '../tools/tool.ts';
+import { loopAskPrefix } from '../turn/loop.ts';
 import type { SuspendedWait } from '../turn/turn-ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { openChildren, startPlannedChildren } from './delegate.ts';
@@ -26,8 +27,11 @@ const lookAgainMs = 10_000;
 const lostInBetweenMs = 60_000;
 
 /** Does the cancel keep open what people were asked? The run then goes on once they have decided. */
-export function keepsAsks({ signals }: OpenRun, { asks = [], reason }: SuspendedWait): boolean {
-  return (asks.length > 0 || reason === 'budget') && signals.cancelRequest?.onPendingApprovals === 'hold';
+export function keepsAsks({ signals }: OpenRun, { asks = [], reason, pending }: SuspendedWait): boolean {
+  const isAboutLoop = pending.some(({ id }) => id.startsWith(loopAskPrefix));
+  return (
+    (asks.length > 0 || reason === 'budget' || isAboutLoop) && signals.cancelRequest?.onPendingApprovals === 'hold'
+  );
 }
 
 /** Journals what the run waits for and releases it. Only then its children start and it enters a wait queue. */
@@ -50,6 +54,7 @@ export async function suspend(run: OpenRun, ending: Ending<'suspended'>, deps: S
   run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf), expiresAt });
   await run.writer.commit({
     entries: [
+      ...(wait.entries ?? []),
       { v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...orchestrationIn(wait) },
     ],
     patch: defined({ ...totalsOf(state), status: 'suspended', pending, cancel: isKept ? '' : undefined }),

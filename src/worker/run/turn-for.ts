@@ -1,5 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
+import { loopGuardOf } from '../../shared/contract/agent/loop-guard.ts';
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import { unknownAgent } from '../agents/known-names.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
@@ -45,7 +46,12 @@ export function turnFor(
   const limits = effectiveLimits(definition, run.record.request, deps.limitCaps);
   startTimers(run, limits);
   return {
-    spec: { ...specOf(run, found, prepared?.system ?? ''), limits, preferences: deps.preferencesFor(found.agent) },
+    spec: {
+      ...specOf(run, found, prepared?.system ?? ''),
+      limits,
+      loopGuard: loopGuardOf(definition.loopGuard, deps.limitCaps.loopGuard ?? false),
+      preferences: deps.preferencesFor(found.agent),
+    },
     deps: {
       ...modelSide(run, found, deps),
       ...runSide(run, deps, prepared?.toolbox),
@@ -102,6 +108,8 @@ function specOf(
     dataPreamble: definition.untrustedPreamble ? untrustedPreamble(definition.locale) : undefined,
     model,
     modelSource,
+    people: definition.interaction === 'headless' ? undefined : definition.approvals,
+    locale: definition.locale,
     toolFailure: definition.toolFailure ?? 'feed_back',
     subagentFailure: definition.subagentFailure ?? 'feed_back',
     deniedTools: assignment.deniedTools,

@@ -241,6 +241,8 @@ export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   readonly ofPackage?: true;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;
+  /** The agent lets it be called with the same arguments again and again. */
+  readonly mayRepeat?: boolean;
   /** Arguments that the run sets, with where it has their values. */
   readonly inputMapping?: NonNullable<ToolOptions['inputMapping']>;
   /** What of its results counts. */

@@ -77,7 +77,12 @@ async function ask({ turn, coming, choice, toolChoice, attempts }: Asking): Prom
   const { step } = coming;
   const requestNow = () => {
     const { state } = growing;
-    const built = buildRequest(spec, state, deps.tools.advertised(state.promoted), deps.requestId(step));
+    const built = buildRequest(
+      spec,
+      state,
+      deps.tools.advertised(state.promoted, state.loop.withdrawn),
+      deps.requestId(step),
+    );
     return toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
   };
   const request = requestNow();
@@ -174,7 +179,9 @@ async function accept({ turn, coming: { step }, attempts }: Asking, { answer, pr
 function intents({ inCalls, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
   if (!inCalls) return [];
-  const acting = state.calls.filter(({ name }) => deps.tools.startsFreely(name));
+  const acting = state.calls.filter(
+    ({ name }) => deps.tools.startsFreely(name) && !state.loop.withdrawn.includes(name),
+  );
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const at = new Date(deps.clock.now()).toISOString();
   const indexes = acting.map((call) => call.index);

@@ -1,5 +1,6 @@
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
+import { loopMove, type LoopMove, type LoopRules } from './loop-move.ts';
 import { problemToRepair, type OutputRule } from './output.ts';
 import type { StepCall } from '../../shared/contract/journal/turn-state.ts';
 import { hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
@@ -16,12 +17,15 @@ export type Move =
   | { readonly kind: 'hand_off'; readonly to: string }
   | { readonly kind: 'repair'; readonly problem: string }
   | { readonly kind: 'degrade'; readonly text: string }
+  | LoopMove
   | { readonly kind: 'fail'; readonly error: RunError };
 
 /** What the agent says about failures of the calls of a step, and about its final answer. */
 export interface MoveRules extends OutputRule {
   readonly toolFailure: CallFailure;
   readonly subagentFailure: CallFailure;
+  /** Absent: runs may go in circles. */
+  readonly loop?: LoopRules | undefined;
 }
 
 export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Move {
@@ -48,6 +52,8 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
   }
   if (state.budgetDecision === 'reject')
     return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
+  const loop = rules.loop && loopMove(state, rules.loop);
+  if (loop) return loop;
   if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany('maxLlmCalls', limits, 'model call'));
   return { kind: 'call_model' };
 }

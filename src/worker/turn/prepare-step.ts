@@ -72,7 +72,8 @@ export async function askForPlan({ deps, signal, growing: { state } }: Planned, 
     throw new RunError('internal', `prepareStep answered with something else than a plan: ${problems.join('; ')}`);
   }
   const { toolChoice } = parsed.data ?? {};
-  const isTool = (name: string) => deps.tools.advertised(state.promoted).some((tool) => tool.name === name);
+  const isTool = (name: string) =>
+    deps.tools.advertised(state.promoted, state.loop.withdrawn).some((tool) => tool.name === name);
   if (typeof toolChoice === 'object' && !isTool(toolChoice.name))
     throw new RunError('internal', `prepareStep asks for the tool ${toolChoice.name}, which the agent does not have`);
   return parsed.data ?? {};

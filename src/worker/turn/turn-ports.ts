@@ -1,4 +1,5 @@
 import type { Limits } from '../../shared/contract/agent/agent.ts';
+import type { LoopGuard } from '../../shared/contract/agent/loop-guard.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
@@ -38,6 +39,12 @@ export interface TurnSpec extends OutputRule {
   /** What the agent and its tools wish for, beside `model`. */
   readonly preferences?: ModelPreferences | undefined;
   readonly limits: Limits;
+  /** Absent: runs may go in circles. */
+  readonly loopGuard?: LoopGuard | undefined;
+  /** Who is asked about a run that goes in circles. Absent: no person can be. */
+  readonly people?: { readonly ttlMs: number; readonly approvers: number } | undefined;
+  /** BCP 47: the language of what this system itself says to the model. Default: English. */
+  readonly locale?: string | undefined;
   readonly toolFailure: CallFailure;
   readonly subagentFailure: CallFailure;
   /** Tools that exist but are not granted here: a call of one ends the turn with `tool_denied`. */
@@ -78,6 +85,8 @@ export interface SuspendedWait {
   readonly asks?: readonly Ask[];
   /** Runs that do calls of the step, to be started once the suspension is durable. */
   readonly children?: readonly PlannedChild[];
+  /** Journalled in the same write, before the wait. */
+  readonly entries?: readonly JournalEntry[];
   /** Published in the same write. */
   readonly events?: readonly EventBody[];
   /** Of an orchestration: all its children that run now, and how many events it has emitted by then. */

@@ -16,7 +16,8 @@ import { refusalOf } from './compaction/compaction.ts';
 import { clip } from '../../shared/base/text.ts';
 import { makeMedia } from './media/media-step.ts';
 import { callModel } from './model-step.ts';
-import { nextMove, type Move } from './next-move.ts';
+import { askAboutLoop, breakLoop, heedLoopDecision, noProgress } from './loop.ts';
+import { nextMove, type Move, type MoveRules } from './next-move.ts';
 import { readOutput } from './output.ts';
 import { continueFrom, type TurnState, hasOpenCalls } from '../../shared/contract/journal/fold.ts';
 import type { ToolHost } from '../tools/execute/batch.ts';
@@ -44,12 +45,13 @@ export async function runTurn(
     inCalls: false,
   };
   const { state } = turn.growing;
+  const rules = rulesOf(spec, deps);
   const { compaction } = deps;
   const serving = compaction?.requests?.serve({ refusal: () => refusalOf(state, compaction) });
   try {
     for (;;) {
       signal.throwIfAborted();
-      const move = nextMove(state, spec.limits, spec);
+      const move = nextMove(state, spec.limits, rules);
       const stop = stopBefore(move, turn);
       if (stop) return { status: 'stopped', reason: stop, state };
       if ((move.kind === 'call_model' || move.kind === 'complete') && (await listenToUser(turn))) continue;
@@ -76,6 +78,24 @@ export async function runTurn(
           // From here on every worker goes on with the next step.
           await recordEntry(turn, { t: 'repair', step: state.step, problem: move.problem });
           break;
+        case 'break_loop': {
+          const { finding, action } = move;
+          if (action === 'suspend') return { status: 'suspended', wait: askAboutLoop(turn, finding), state };
+          await breakLoop(turn, finding, action);
+          break;
+        }
+        case 'await_loop_decision': {
+          const decided = await heedLoopDecision(turn, move.ask);
+          if (decided === 'go') break;
+          if (decided instanceof RunError) return failed(turn, decided);
+          return {
+            status: 'suspended',
+            wait: { ...decided, ...defined({ joinWaitQueue: deps.decisionsCame }) },
+            state,
+          };
+        }
+        case 'fail_loop':
+          return failed(turn, noProgress(turn, move.finding));
         case 'degrade':
           return degraded(turn, move.text);
         case 'fail':
@@ -89,6 +109,13 @@ export async function runTurn(
   } finally {
     serving?.[Symbol.dispose]();
   }
+}
+
+/** What the next move is decided by. */
+function rulesOf(spec: TurnSpec, { tools }: TurnDeps): MoveRules {
+  const { loopGuard, people } = spec;
+  const traitsOf = (name: string) => tools.traitsOf(name);
+  return { ...spec, loop: loopGuard && { ...loopGuard, traitsOf, asksPeople: people !== undefined } };
 }
 
 async function suspected<T>(kind: 'model' | 'calls', { deps }: Turn, work: () => Promise<T>): Promise<T> {
@@ -201,6 +228,7 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
     unknownCalls: state.unknownCalls,
     messages: state.messages,
     promoted: state.promoted,
+    withdrawn: state.loop.withdrawn,
     asked: state.asked,
     clock: deps.clock,
     redactor: deps.redactor,

@@ -78,6 +78,7 @@ export function makeWorld(): World {
           maxParallel: 8,
           unknownCalls: [],
           promoted: [],
+          withdrawn: [],
           messages: [],
           asked: new Set(),
           clock: world.clock,

@@ -5,6 +5,7 @@ import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { defined } from '../../base/collections.ts';
 import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
+import { loopGuard } from './loop-guard.ts';
 import { policyRule } from './policy.ts';
 import { skillName } from './skill.ts';
 import { trustClass } from './trust.ts';
@@ -63,6 +64,8 @@ export const toolOptions = z.strictObject({
   trust: trustClass.exclude(['built-in']).optional(),
   sensitivity: sensitivity.optional(),
   secretsAllowed: z.array(z.string().min(1)).max(64).optional(),
+  /** It waits for something, so the loop guard lets it be called with the same arguments again and again. */
+  mayRepeat: z.boolean().optional(),
 });
 export type ToolOptions = z.output<typeof toolOptions>;
 
@@ -360,6 +363,8 @@ export const agentDefinition = z.strictObject({
   subagentFailure: callFailure.optional(),
   limits: agentLimits.default({}),
   budget: budget.optional(),
+  /** What happens when a run goes in circles. `true`: the defaults; `false`: nothing. Absent: as `LOOP_GUARD` of the worker says. */
+  loopGuard: z.union([z.boolean(), loopGuard], 'must be true, false or thresholds').optional(),
   /** What a request may set higher than the agent has it. The rest it may only lower. */
   callersMayRaise: z.array(raisableField).max(raisableField.options.length).default([]),
   maxOutputTokens: z.int().min(1).max(1_000_000).optional(),

@@ -7,7 +7,7 @@ import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import type { ThreadSession } from '../thread/thread.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
-import { type InnerCall, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
+import { type InnerCall, noLoop, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
 
@@ -113,6 +113,7 @@ export class JournalFold {
       usage: emptyRunUsage,
       costMicrocents: 0,
       counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
+      loop: noLoop,
       serving: undefined,
       sessionToken: undefined,
       checkpointToken: undefined,
@@ -178,6 +179,11 @@ export class JournalFold {
       }
       case 'handed_off':
         return this.#handedOff(entry);
+      case 'loop_guarded':
+        return this.#loopGuarded(entry);
+      case 'loop_cleared':
+        this.#state.loop = { ...noLoop, freshFrom: entry.step, asks: this.#state.loop.asks };
+        return;
       case 'steered':
         return this.#steer(entry);
       case 'repair':
@@ -289,6 +295,11 @@ export class JournalFold {
         this.#state.orchestration.addChildEnd(decision, at);
         continue;
       }
+      const { loop } = this.#state;
+      if (loop.ask?.id === decision.id) {
+        this.#state.loop = { ...loop, ask: { ...loop.ask, decision } };
+        continue;
+      }
       const index = this.#state.calls.findIndex(({ ask }) => ask?.id === decision.id);
       const call = this.#state.calls[index];
       if (!call) this.#state.orchestration.addDecision(decision, at);
@@ -332,6 +343,22 @@ export class JournalFold {
     }
   }
 
+  #loopGuarded({ step, pattern, action, subject, count, text, withdrawn = [], ask }: JournalEntryOf<'loop_guarded'>) {
+    const { loop } = this.#state;
+    this.#state.loop = {
+      ...loop,
+      rungs: new Map([...loop.rungs, [subject, { action, step }]]),
+      withdrawn: [...new Set([...loop.withdrawn, ...withdrawn])],
+      ask: ask && {
+        ...{ pattern, subject, count, id: ask.id },
+        requestedAtMs: Date.parse(ask.requestedAt),
+        expiresAtMs: Date.parse(ask.expiresAt),
+      },
+      asks: loop.asks + (ask ? 1 : 0),
+    };
+    if (text !== undefined) this.#push({ role: 'user', content: text });
+  }
+
   #repair(entry: JournalEntryOf<'repair'>): void {
     const { step, answer, repairs } = this.#state;
     if (entry.step !== step || !answer || this.#state.calls.length > 0) throw malformed(entry);
@@ -343,11 +370,18 @@ export class JournalFold {
   /** The other agent sees what the filter lets through, and nothing of what a provider remembers. */
   #handedOff(entry: JournalEntryOf<'handed_off'>): void {
     const { to, filter, messages } = entry;
+    const { loop } = this.#state;
     const handoffs = [...this.#state.handoffs, handoffIn(entry, this.#conversation)];
     this.#conversation.crossOver(messages ?? crossing(filterFrom(filter), this.#conversation.messages));
     Object.assign(this.#state, {
       calls: [],
       promoted: [],
+      // The tools are others now; that agents hand to each other stays known.
+      loop: {
+        ...loop,
+        withdrawn: [],
+        rungs: new Map([...loop.rungs].filter(([subject]) => subject.startsWith('handoff:'))),
+      },
       agentId: to,
       prompt: undefined,
       initial: this.#conversation.initial,

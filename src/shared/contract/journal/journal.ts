@@ -6,6 +6,7 @@ import { publicId } from '../../base/ids.ts';
 import { assistantMessage, flowLabel, message, sensitivity } from '../message.ts';
 import { callDecision, steeringMessage } from '../control.ts';
 import { errorInfo, toolErrorKind } from '../../base/errors.ts';
+import { loopAction, loopPattern } from '../agent/loop-guard.ts';
 import { trustClass } from '../agent/trust.ts';
 import { microcents, runUsage, usage } from '../money.ts';
 
@@ -62,6 +63,8 @@ function entry<const T extends string, const S extends z.ZodRawShape>(t: T, shap
  * - tool_result: a tool's result as the model will see it; never executed again. Its end may be published later: ends keep the order of the calls
  * - inner_tool_intent, inner_tool_result: the same for the calls with side effects that a script makes, numbered within its call
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
+ * - loop_guarded: the run goes in circles: the model is warned, tools are withdrawn, or a person is asked
+ * - loop_cleared: that person lets it go on: the ladder begins anew
  * - steered: what the user wrote while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
  * - suspended: the run waits without a worker, for people, for children, or for a time. `seq` counts the suspensions of a run from 1
@@ -143,6 +146,21 @@ export const journalEntry = z.discriminatedUnion('t', [
     sensitivity: sensitivity.optional(),
     flow: flowLabel.optional(),
   }),
+  entry('loop_guarded', {
+    step,
+    pattern: loopPattern,
+    action: loopAction.exclude(['fail']),
+    /** What the rungs of the ladder are about. */
+    subject: text,
+    count,
+    /** What the model reads about it. */
+    text: text.optional(),
+    /** That the model may not call any more. */
+    withdrawn: z.array(text).optional(),
+    /** What a person is asked. */
+    ask: z.object({ id: text, requestedAt: text, expiresAt: text }).optional(),
+  }),
+  entry('loop_cleared', { step }),
   entry('steered', { messages: z.array(steeringMessage) }),
   entry('repair', { step, problem: text }),
   entry('suspended', {

@@ -100,6 +100,31 @@ export interface TurnCounters {
   readonly corrections: number;
 }
 
+/** What the loop guard has done so far. */
+export interface LoopState {
+  /** The last rung about each subject, and the step after which it was taken. */
+  readonly rungs: ReadonlyMap<string, { readonly action: LoopEntry['action']; readonly step: number }>;
+  /** Tools that the model may not call for the rest of the turn. */
+  readonly withdrawn: readonly string[];
+  /** Nothing up to this step counts any more: a person let the run go on. */
+  readonly freshFrom: number;
+  /** What a person is asked, until the run goes on. */
+  readonly ask: LoopAsk | undefined;
+  /** How often a person was asked. */
+  readonly asks: number;
+}
+
+type LoopEntry = JournalEntryOf<'loop_guarded'>;
+
+export interface LoopAsk extends Readonly<Pick<LoopEntry, 'pattern' | 'subject' | 'count'>> {
+  readonly id: string;
+  readonly requestedAtMs: number;
+  readonly expiresAtMs: number;
+  readonly decision?: PersonDecision;
+}
+
+export const noLoop: LoopState = { rungs: new Map(), withdrawn: [], freshFrom: 0, ask: undefined, asks: 0 };
+
 type CompactionFacts = 'step' | 'source' | 'beforeTokens' | 'afterTokens' | 'summaryTokens' | 'durationMs';
 
 export interface Compaction extends Readonly<Pick<JournalEntryOf<'compacted'>, CompactionFacts>> {
@@ -130,6 +155,7 @@ export interface TurnState extends ConversationState {
   readonly costMicrocents: number;
   readonly attempts: readonly Attempt[];
   readonly counters: TurnCounters;
+  readonly loop: LoopState;
   /** Deferred tools that the model has found, in that order. */
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */

@@ -43,6 +43,8 @@ export function runMetrics(series: Series, labels: Labels) {
           return count.suspended.inc({ agent, reason: event.reason });
         case 'run.recovered':
           return count.recovered.inc({ agent });
+        case 'agent.loop.detected':
+          return count.loops.inc({ agent, pattern: event.pattern, action: event.action });
         case 'budget.paused':
           return count.paused.inc({ scope: event.scope });
         case 'budget.warning':
@@ -74,6 +76,13 @@ function runSeries({ counter, gauge, histogram }: Series) {
     ),
     recovered: counter('millrace_runs_recovered_total', 'Runs continued after their worker was lost or left.', 'agent'),
     suspended: counter('millrace_runs_suspended_total', 'Runs that began to wait without a worker.', 'agent', 'reason'),
+    loops: counter(
+      'millrace_loop_guard_total',
+      'Runs that went in circles, by the rung of the ladder that was taken.',
+      'agent',
+      'pattern',
+      'action',
+    ),
     locks: gauge('millrace_thread_locks', 'Threads whose lock a run in this worker has.'),
     resumed: counter('millrace_runs_resumed_total', 'Runs that went on after such a wait.', 'agent'),
     paused: counter('millrace_budget_paused_total', 'Waits for money, by the account that lacks it.', 'scope'),

@@ -68,6 +68,8 @@ export interface ToolHost {
   readonly messages: readonly Message[];
   /** Deferred tools that the model has found. */
   readonly promoted: readonly string[];
+  /** Tools that the model may not call for the rest of the turn. */
+  readonly withdrawn: readonly string[];
   /** What people were asked in this run, by id. */
   readonly asked: ReadonlySet<string>;
   readonly clock: Clock;

@@ -8,6 +8,7 @@ import type { Batch, CallEnding } from './batch.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
+import type { Tool } from '../tool.ts';
 import { errorResult, messageIn } from '../tool-error.ts';
 
 /**
@@ -178,4 +179,14 @@ export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
     requestedAt: new Date(ask.requestedAtMs).toISOString(),
     expiresAt: new Date(ask.expiresAtMs).toISOString(),
   };
+}
+
+/** What people read about a tool. */
+export function classificationOf({
+  trust,
+  sideEffectClass,
+  sensitivity,
+  sandboxPolicy,
+}: Tool): NonNullable<PendingItem['classification']> {
+  return { trust, sideEffectClass, sensitivity, sandboxPolicy };
 }

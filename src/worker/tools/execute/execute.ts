@@ -2,11 +2,13 @@ import type { ToolOptions } from '../../../shared/contract/agent/agent.ts';
 import { clip } from '../../../shared/base/text.ts';
 import { maxCallIdChars } from '../../../shared/contract/control.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
+import type { PendingItem } from '../../../shared/contract/event.ts';
+import type { ToolTraits } from '../../guards/loop.ts';
 import { carriesSecret, hadSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
-import { endEvent } from './conclude.ts';
+import { classificationOf, endEvent } from './conclude.ts';
 import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';
 import { prepareCall } from './prepare.ts';
@@ -17,8 +19,12 @@ import { runStepCalls, type BatchEnd } from './run-batch.ts';
 
 /** Runs the tools of one agent for one run. */
 export interface ToolExecutor {
-  /** The tools that the model sees, once it has found these. */
-  advertised(promoted: readonly string[]): readonly Advertisement[];
+  /** The tools that the model sees, once it has found these, without those that were withdrawn. */
+  advertised(promoted: readonly string[], withdrawn?: readonly string[]): readonly Advertisement[];
+  /** What the tool of this name is, as far as repeats of it are concerned. */
+  traitsOf(name: string): ToolTraits;
+  /** What people read about the tool of this name; undefined where there is none. */
+  classificationOf(name: string): PendingItem['classification'];
   /** The server's tool that has this name now, as `mcp:<server>/<tool>`; undefined for code of the worker. */
   sourceOf(name: string): string | undefined;
   /** Does a call of this name have a side effect, and will it start without asking a person? */
@@ -44,7 +50,18 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
   const registryOf = latest(set, context.options ?? {});
   registryOf();
   return {
-    advertised: (promoted) => registryOf().advertised(promoted),
+    advertised(promoted, withdrawn = []) {
+      const tools = registryOf().advertised(promoted);
+      return withdrawn.length === 0 ? tools : tools.filter(({ name }) => !withdrawn.includes(name));
+    },
+    traitsOf(name) {
+      const { mayRepeat = false, effect, delegate } = registryOf().find(name) ?? {};
+      return { mayRepeat, reads: effect === 'read', delegates: delegate !== undefined };
+    },
+    classificationOf(name) {
+      const tool = registryOf().find(name);
+      return tool && classificationOf(tool);
+    },
     sourceOf: (name) => {
       const source = registryOf().find(name)?.source;
       return source && qualifiedNames(source)[0];
@@ -102,6 +119,7 @@ function batchOf(
     preparation: {
       registry,
       promoted: host.promoted,
+      withdrawn: host.withdrawn,
       redactor: host.redactor,
       secrets,
       source: { ...context.about, runId: context.runId, metadata: context.metadata, inputs: context.inputs },

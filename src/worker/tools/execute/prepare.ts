@@ -37,6 +37,8 @@ export interface Preparation {
   readonly registry: ToolRegistry;
   /** Deferred tools that the model has found: it may not call the others. */
   readonly promoted: readonly string[];
+  /** Those that it may not call for the rest of the turn. */
+  readonly withdrawn: readonly string[];
   readonly redactor: Redactor;
   /** For the arguments that the agent sets itself. */
   readonly secrets: { get(name: string): string | undefined } | undefined;
@@ -51,6 +53,7 @@ export async function prepareCall(call: StepCall, preparation: Preparation): Pro
   const tool = registry.meant(call);
   if (!tool || (tool.deferLoading && !promoted.includes(tool.name) && !promoted.includes(call.name)))
     return refused(call, 'unknown_tool', unknownTool(preparation));
+  if (preparation.withdrawn.includes(tool.name)) return withdrawnCall(call);
   const parsed = parseArgs(call.args);
   if (parsed.kind === 'refused') return refused(call, 'invalid_input', parsed.reason);
   return await checkCall(call, tool, parsed.value, preparation);
@@ -78,6 +81,13 @@ export async function checkCall(
     const { kind, message } = faultOf(thrown);
     return { kind: 'refused', call, result: errorResult({ kind, message: redactor.text(message) }, call.name) };
   }
+}
+
+/** No mistake that a correction round is for: the loop guard counts these. */
+function withdrawnCall(call: StepCall): RefusedCall {
+  const message =
+    'it was withdrawn for the rest of this turn, because its calls went in circles; use another tool, or answer with what you have';
+  return { kind: 'refused', call, result: errorResult({ kind: 'loop_guarded', message }, call.name) };
 }
 
 function refused(call: StepCall, kind: 'unknown_tool' | 'invalid_input', message: string): RefusedCall {

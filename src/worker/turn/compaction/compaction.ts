@@ -164,7 +164,7 @@ function thresholdFor(policy: CompactionPolicy, { model, provider }: ComingCall)
 }
 
 function requestTokens({ spec, deps, growing: { state } }: Turn, { step }: ComingCall): number {
-  const tools = deps.tools.advertised(state.promoted);
+  const tools = deps.tools.advertised(state.promoted, state.loop.withdrawn);
   return promptTokensOf(buildRequest(spec, state, tools, deps.requestId(step)));
 }
 

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { loopGuard } from '../src/shared/contract/agent/loop-guard.ts';
+import { docsPage, pageAgents, pageFiles } from './support/docs-page.ts';
+import { firstCells } from './support/markdown.ts';
+
+const page = docsPage('loops-and-limits.md');
+
+test('the agents of the page are ones that workers load', async () => {
+  const { folder, names } = pageFiles(page);
+  const { agents, problems } = await pageAgents(folder);
+  expect(problems).toEqual([]);
+  expect(agents.size).toBe(names.length);
+});
+
+test('the table of the loop guard has its fields with their defaults', () => {
+  expect(firstCells(page, 'The loop guard')).toEqual(Object.keys(loopGuard.shape));
+  const rows = page.split('\n').filter((line) => /^\| `/.test(line));
+  for (const [field, value] of Object.entries(loopGuard.parse({})))
+    expect(
+      rows
+        .find((row) => row.startsWith(`| \`${field}\``))
+        ?.split('|')[2]
+        ?.trim(),
+      field,
+    ).toBe(String(value));
+});
