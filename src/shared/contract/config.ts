@@ -2,6 +2,7 @@ import { problemsOf } from '../base/problems.ts';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseArtifactStore } from './artifacts.ts';
+import { flowMode } from './flow.ts';
 import { asRunError, RunError } from '../base/errors.ts';
 import { Redactor } from '../base/redact.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
@@ -112,6 +113,11 @@ export const configSchema = z.object({
   MILLRACE_POLICIES: setText.describe(
     'YAML file with rules for tool calls and model calls, and the commands and domains that tools may use.',
   ),
+  DATA_FLOW_MODE: flowMode
+    .default('off')
+    .describe(
+      'The least that the `dataFlowPolicy` of every agent does on this worker: `off`, `shadow`, `confirm` or `enforce`. An agent may be stricter, never laxer; one without a policy gets this mode with its defaults.',
+    ),
   MILLRACE_SECRETS: setText.describe(
     'Folder with the secrets of tools, one file each, as Kubernetes mounts them. More come from variables `MILLRACE_SECRET_<NAME>`.',
   ),

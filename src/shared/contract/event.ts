@@ -25,7 +25,7 @@
 import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
 import { loopAction, loopPattern } from './agent/loop-guard.ts';
-import { shownFlow } from './flow.ts';
+import { flowEvent, shownFlow } from './flow.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
@@ -369,6 +369,20 @@ export const eventBodies = {
   ),
   'tool.approval.granted': decision.describe('A person granted the call: it runs now. `edited`: with other arguments.'),
   'tool.approval.denied': decision.describe('A person denied the call, or none decided in time (`expired`).'),
+
+  'dataflow.flagged': event(
+    'A call would be stopped by the data-flow policy, which only watches (`shadow`). The call runs. Findings name no content.',
+    flowEvent,
+  ),
+  'dataflow.asked': event('The data-flow policy has a person decide about a call (`confirm`).', flowEvent),
+  'dataflow.blocked': event(
+    'The data-flow policy stopped a call (`enforce`), or a person did (`confirm`, `by`).',
+    flowEvent,
+  ),
+  'dataflow.declassified': event(
+    'A call runs in spite of what was found: its tool is declassified, or a person granted it (`by`).',
+    flowEvent,
+  ),
 
   handoff: event('Another agent goes on, with what the filter let through of the conversation.', {
     fromAgentId: text,

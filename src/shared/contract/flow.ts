@@ -87,6 +87,14 @@ export const dataFlowPolicy = z.strictObject({
 });
 export type DataFlowPolicy = Readonly<z.output<typeof dataFlowPolicy>>;
 
+/** The policy as it holds where an operator asks for at least this mode: the stricter mode of the two. Undefined: it is off. */
+export function effectiveFlow(own: DataFlowPolicy | undefined, floor: FlowMode): DataFlowPolicy | undefined {
+  const modes = flowMode.options;
+  const mode = modes[Math.max(modes.indexOf(floor), modes.indexOf(own?.mode ?? 'off'))] ?? floor;
+  if (mode === 'off') return undefined;
+  return own ? { ...own, mode } : dataFlowPolicy.parse({ mode });
+}
+
 /** What has been decided about a call with findings. `asked`: a person decides. */
 export const flowDecision = z.enum(['flagged', 'asked', 'blocked', 'declassified']);
 export type FlowDecision = z.infer<typeof flowDecision>;

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
-import { flowEvent } from './flow.ts';
 
 /** Types whose fields are fixed, so that subscribers can be written against them. Nothing emits them. */
 export const reservedEvents = {
@@ -12,10 +11,6 @@ export const reservedEvents = {
     decision: z.string(),
     contentSha256: z.string(),
   }),
-  'dataflow.flagged': z.object(flowEvent),
-  'dataflow.asked': z.object(flowEvent),
-  'dataflow.blocked': z.object(flowEvent),
-  'dataflow.declassified': z.object(flowEvent),
   'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
   'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
   'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),

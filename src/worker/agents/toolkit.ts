@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Config } from '../../shared/contract/config.ts';
+import { effectiveFlow, type DataFlowPolicy } from '../../shared/contract/flow.ts';
 import { createEgress, type Egress } from '../../shared/egress/egress.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
@@ -50,6 +51,8 @@ export interface ToolServices {
   /** More folders that they see. */
   readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
   readonly policyOf?: (agent: AgentDefinition) => Policy;
+  /** The data-flow policy of an agent, as it holds here. Undefined: it is off. */
+  readonly flowOf?: (agent: AgentDefinition) => DataFlowPolicy | undefined;
   readonly secrets?: ToolRunContext['secrets'];
   readonly artifacts?: Artifacts;
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
@@ -103,6 +106,7 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
         workspaceOf: ({ fileScope }) => config.MILLRACE_FILES && join(config.MILLRACE_FILES, fileScope ?? ''),
         directoriesOf: ({ directories }) => directories.map((path) => join(config.MILLRACE_FILES ?? '', path)),
         policyOf,
+        flowOf: ({ dataFlowPolicy }) => effectiveFlow(dataFlowPolicy, config.DATA_FLOW_MODE),
         secrets,
         artifacts: opened.artifacts,
         breakers: opened.breakers,

@@ -272,6 +272,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     secretsAllowed: record.parent?.secrets,
     options: definition.toolOptions,
     policy: policy && trust === 'sandbox' ? sandboxed(policy) : policy,
+    flow: services.flowOf?.(definition),
     people: { isHeadless: interaction === 'headless', ...approvals },
     denials: { policyDenial, approvalDenial },
     secrets,

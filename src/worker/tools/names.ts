@@ -10,6 +10,9 @@ const named = ['ask_user', 'http_request', 'read_file', 'progress_write', 'progr
 
 const maxNameChars = 64;
 
+/** Runs scripts of the model, which call tools themselves. */
+export const scriptToolName = 'code_execute';
+
 export const handoffPrefix = 'transfer_to_';
 
 const reserved: ReadonlySet<string> = new Set(reservedToolNames);

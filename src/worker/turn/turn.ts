@@ -227,6 +227,11 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
     maxDelegated: spec.limits.subagentFanoutPerStep,
     unknownCalls: state.unknownCalls,
     messages: state.messages,
+    past: {
+      trusted: [spec.system, ...state.edits],
+      // The last one is the answer that asks for the calls.
+      messages: (from) => [...state.begun, ...state.earlier, ...state.own].slice(from, -1),
+    },
     promoted: state.promoted,
     withdrawn: state.loop.withdrawn,
     asked: state.asked,

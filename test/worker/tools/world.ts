@@ -80,6 +80,7 @@ export function makeWorld(): World {
           promoted: [],
           withdrawn: [],
           messages: [],
+          past: { trusted: [], messages: () => [] },
           asked: new Set(),
           clock: world.clock,
           redactor: new Redactor(['hunter2-secret']),

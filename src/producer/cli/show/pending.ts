@@ -1,6 +1,7 @@
 import { known, type Fact, oneLine } from './paint.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople, type DecisionView } from '../../../shared/contract/decisions.ts';
 import type { PendingView } from '../../../shared/contract/event.ts';
+import type { FlowFinding } from '../../../shared/contract/flow.ts';
 import type { RunView } from '../../../shared/contract/run.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
@@ -76,12 +77,33 @@ function moneyWays(runId: string, millrace: string): readonly Way[] {
 /** What a person needs to know before deciding, a row each. */
 export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readonly [string, string])[] {
   return known(
-    pending.filter(waitsForPeople).flatMap(({ args, expiresAt, approvers = 1 }): Fact[] => [
-      ['arguments', args && oneLine(JSON.stringify(args), maxArgs)],
-      ['needs', approvers > 1 ? `${approvers} different people` : undefined],
-      ['expires', expiresAt],
-    ]),
+    pending.filter(waitsForPeople).flatMap((item): Fact[] => {
+      const { args, expiresAt, approvers = 1 } = item;
+      return [
+        ['arguments', args && oneLine(JSON.stringify(args), maxArgs)],
+        ...flowLines(item).map((line): Fact => ['data flow', line]),
+        ['needs', approvers > 1 ? `${approvers} different people` : undefined],
+        ['expires', expiresAt],
+      ];
+    }),
   );
+}
+
+/** What the data-flow policy asks about: which value, from where, to where. */
+export function flowLines({
+  flow = [],
+  toolName = 'a call',
+}: Pick<PendingView, 'flow' | 'toolName'>): readonly string[] {
+  return flow.map((found) => {
+    const value = found.value === undefined ? '' : `: ${oneLine(JSON.stringify(found.value), maxArgs)}`;
+    return `${flowText(found)} → ${oneLine(toolName, 128)}${value}`;
+  });
+}
+
+/** One finding in words, without its value. */
+export function flowText({ rule, argument, source }: FlowFinding): string {
+  const from = source && `from ${oneLine(source.name, 128)}`;
+  return [rule, argument && `in ${oneLine(argument, 128)}`, from].filter((part) => part !== undefined).join(' ');
 }
 
 /** A word of a command line as a shell takes it. */

@@ -2,7 +2,7 @@ import { isTerminal, type RunEvent, type EventOf, type EventType } from '../../.
 import type { Cli } from '../cli.ts';
 import { dim, printable, red, count, duration, oneLine } from './paint.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
-import { waitsFor } from './pending.ts';
+import { flowText, waitsFor } from './pending.ts';
 
 /** Prints one run as it happens: the model's text on stdout, everything else as dim lines on stderr. */
 export class RunPrinter {
@@ -147,6 +147,12 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'tool.outcome_unknown': ({ toolName }) => `✗ ${toolName} may or may not have taken effect`,
   'tool.approval.requested': ({ toolName, toolCallId, args }) =>
     `asks to call ${toolName} ${oneLine(JSON.stringify(args), maxArgs)} (${toolCallId})`,
+  'dataflow.flagged': (event) => `! ${event.toolName} runs, and the data-flow policy would stop it: ${flowOf(event)}`,
+  'dataflow.asked': (event) => `  because of the data-flow policy: ${flowOf(event)}`,
+  'dataflow.blocked': (event) =>
+    `✗ the data-flow policy stopped ${event.toolName}${whoAndWhy(event.by, undefined)}: ${flowOf(event)}`,
+  'dataflow.declassified': (event) =>
+    `! ${event.toolName} runs in spite of the data-flow policy, ${event.by ? `granted${whoAndWhy(event.by, undefined)}` : 'declassified'}: ${flowOf(event)}`,
   'capability.skipped': ({ name }) => `goes on without the capability ${oneLine(name, maxText)}`,
   handoff: ({ toAgentId }) => `hands over to ${toAgentId}`,
   'agent.fanout.spawned': ({ children }) => `asks ${oneLine(children.join(', '), maxText)}`,
@@ -164,6 +170,11 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
       ? `model ${model} failed: ${error?.kind ?? 'unknown'} ${oneLine(error?.message ?? '', maxText)}`.trimEnd()
       : '',
 };
+
+/** Rules, arguments and sources; never a value. */
+function flowOf({ findings }: Pick<EventOf<'dataflow.flagged'>, 'findings'>): string {
+  return oneLine(findings.map(flowText).join(', '), maxText);
+}
 
 function whoAndWhy(by: string | undefined, reason: string | undefined): string {
   const who = by === undefined ? '' : ` by ${oneLine(by, 200)}`;

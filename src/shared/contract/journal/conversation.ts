@@ -18,6 +18,8 @@ export interface ConversationState {
   readonly messages: readonly Message[];
   /** Before the first answer of the turn. */
   readonly initial: readonly Message[];
+  /** The same of the first agent of the turn: what a handoff leaves behind has been read all the same. */
+  readonly begun: readonly Message[];
   /** All messages of the turn since, whole: also those that a summary replaces. */
   readonly own: readonly Message[];
   /** The same of the agents before the last handoff. */
@@ -31,6 +33,7 @@ export interface ConversationState {
 /** Grows message by message. What it copies does not depend on how long it already is. */
 export class Conversation implements ConversationState {
   initial: readonly Message[];
+  readonly begun: readonly Message[];
   readonly messages: Message[];
   readonly own: Message[];
   readonly earlier: Message[];
@@ -39,6 +42,7 @@ export class Conversation implements ConversationState {
 
   constructor(from: Pick<ConversationState, 'initial'> & Partial<ConversationState>) {
     this.initial = from.initial;
+    this.begun = from.begun ?? from.initial;
     this.messages = [...(from.messages ?? from.initial)];
     this.own = [...(from.own ?? [])];
     this.earlier = [...(from.earlier ?? [])];

@@ -2,7 +2,8 @@ import { assertNever, RunError } from '../../base/errors.ts';
 import type { ChildEnd } from '../control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
 import { defined } from '../../base/collections.ts';
-import { jsonText } from '../../base/json.ts';
+import { jsonOr, jsonText } from '../../base/json.ts';
+import { editedValues } from './edited-values.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import type { ThreadSession } from '../thread/thread.ts';
@@ -76,9 +77,10 @@ export function resultsSoFar({ openCalls, calls }: TurnState): readonly ToolMess
 
 function resultIn({ id, name, result }: StepCall): ToolMessage[] {
   if (!result) return [];
-  const { content, errorKind, sensitivity, trust, sanitized } = result;
+  const { content, errorKind, sensitivity, trust, sanitized, flow } = result;
   const isError = errorKind === undefined ? undefined : true;
-  return [defined({ role: 'tool', toolCallId: id, toolName: name, content, isError, sensitivity, trust, sanitized })];
+  const labels = { sensitivity, trust, sanitized, flow };
+  return [defined({ role: 'tool', toolCallId: id, toolName: name, content, isError, ...labels })];
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -89,6 +91,7 @@ interface GrowingState extends Mutable<TurnState> {
   unknownCalls: Pick<StepCall, 'name' | 'args'>[];
   promoted: string[];
   asked: Set<string>;
+  edits: string[];
   childEnds: Map<string, ChildEnd>;
   steered: Map<string, string>;
   orchestration: OrchestrationLog;
@@ -134,12 +137,14 @@ export class JournalFold {
       messages: this.#conversation.messages,
       own: this.#conversation.own,
       earlier: this.#conversation.earlier,
+      begun: this.#conversation.begun,
       summarised: this.#conversation.summarised,
       hasResults: this.#conversation.hasResults,
       attempts: [...(from.attempts ?? [])],
       unknownCalls: [...(from.unknownCalls ?? [])],
       promoted: [...(from.promoted ?? [])],
       asked: new Set(from.asked),
+      edits: [...(from.edits ?? [])],
       childEnds: new Map(from.childEnds),
       steered: new Map(from.steered),
       orchestration: new OrchestrationLog(from.orchestration),
@@ -175,7 +180,8 @@ export class JournalFold {
       case 'inner_tool_result': {
         const begun = this.#callOf(entry, entry.index).inner?.get(entry.number);
         if (!begun) throw malformed(entry);
-        return this.#innerCall(entry, { ...begun, outcome: entry.outcome });
+        const { outcome, trust, sensitivity, flow } = entry;
+        return this.#innerCall(entry, { ...begun, outcome, ...defined({ trust, sensitivity, flow }) });
       }
       case 'handed_off':
         return this.#handedOff(entry);
@@ -264,7 +270,7 @@ export class JournalFold {
     this.#state.suspensions = seq;
     this.#state.awaitsMoney = reason === 'budget';
     if (reason === 'media') this.#polledLater();
-    for (const { index, id, kind, requestedAt, expiresAt } of asks) {
+    for (const { index, id, kind, requestedAt, expiresAt, flow } of asks) {
       const { decision: _, ...call } = this.#state.calls[index] ?? missingCall(index);
       if (kind === 'child') {
         const child = { id, requestedAtMs: Date.parse(requestedAt) };
@@ -276,7 +282,7 @@ export class JournalFold {
         ...call,
         // What was asked is asked before anything happens, or because what has happened is not known.
         status: kind === 'unknown_outcome' ? 'interrupted' : 'todo',
-        ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt) },
+        ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt), flow },
       };
     }
     if (asks.length === 0) return;
@@ -322,7 +328,9 @@ export class JournalFold {
   /** The model sees the call as it was made. What a provider remembers by itself differs from now on. */
   #edit(index: number, id: string, updatedArgs: Record<string, unknown>): void {
     const args = jsonText(updatedArgs);
-    this.#state.calls[index] = { ...(this.#state.calls[index] as StepCall), args };
+    const call = this.#state.calls[index] as StepCall;
+    this.#state.edits.push(...editedValues(updatedArgs, jsonOr(call.args, {})));
+    this.#state.calls[index] = { ...call, args };
     this.#conversation.editCall(index, id, args);
     this.#state.sessionToken = undefined;
     this.#state.checkpointToken = undefined;
@@ -408,8 +416,8 @@ export class JournalFold {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'tool_result') return;
-    const { content, sensitivity, errorKind, correctable, trust, sanitized, promoted = [], handoff } = entry;
-    const result = { content, sensitivity, errorKind, correctable, trust, sanitized, handoff };
+    const { content, sensitivity, errorKind, correctable, trust, sanitized, flow, promoted = [], handoff } = entry;
+    const result = { content, sensitivity, errorKind, correctable, trust, sanitized, flow, handoff };
     this.#state.calls[entry.index] = { ...call, status: 'tool_result', result };
     for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
     for (const name of promoted) if (!this.#state.promoted.includes(name)) this.#state.promoted.push(name);

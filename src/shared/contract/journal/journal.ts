@@ -176,6 +176,8 @@ export const journalEntry = z.discriminatedUnion('t', [
           kind: z.enum(['approval', 'user_input', 'unknown_outcome', 'child']),
           requestedAt: text,
           expiresAt: text,
+          /** They were shown what the data-flow policy had found. */
+          flow: z.literal(true).optional(),
         }),
       )
       .optional(),

@@ -11,7 +11,7 @@ import type { ConversationState } from './conversation.ts';
 export interface CallResult extends Readonly<
   Pick<
     JournalEntryOf<'tool_result'>,
-    'content' | 'sensitivity' | 'errorKind' | 'correctable' | 'trust' | 'sanitized' | 'handoff'
+    'content' | 'sensitivity' | 'errorKind' | 'correctable' | 'trust' | 'sanitized' | 'flow' | 'handoff'
   >
 > {
   /** Deferred tools that the model may call from the next step on. */
@@ -40,6 +40,8 @@ export interface Ask {
   readonly requestedAtMs: number;
   /** Undecided until then counts as denied. */
   readonly expiresAtMs: number;
+  /** They were shown what the data-flow policy had found. */
+  readonly flow?: true | undefined;
 }
 
 /** What a person decided about a call. */
@@ -52,8 +54,10 @@ interface ChildCall {
   readonly end?: ChildEnd;
 }
 
-/** A call with a side effect that a script made. Its outcome is JSON text; without one it is not known. */
-export interface InnerCall {
+/** A call with a side effect that a script made. Its outcome is JSON text with its labels; without one it is not known. */
+export interface InnerCall extends Readonly<
+  Pick<JournalEntryOf<'inner_tool_result'>, 'trust' | 'sensitivity' | 'flow'>
+> {
   readonly fingerprint: string;
   readonly outcome?: string;
 }
@@ -165,6 +169,8 @@ export interface TurnState extends ConversationState {
   /** What this agent began with, where another worker might build another prompt. */
   readonly prompt: string | undefined;
   readonly handoffs: readonly TurnHandoff[];
+  /** Values that people have put into the arguments of calls, as texts. */
+  readonly edits: readonly string[];
   /** What the user wrote while the run worked, by id. */
   readonly steered: ReadonlyMap<string, string>;
   /** How the children of this run have ended. */

@@ -1,10 +1,13 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
+import { flowDecision, flowRule } from '../../../shared/contract/flow.ts';
 import { type Labels, callSeconds, type Series } from './series.ts';
 
 /** Counts tool calls, what people and rules decided about them, and data-flow findings. */
 export function toolMetrics(series: Series, labels: Labels) {
   const count = toolSeries(series);
   for (const tool of labels.known.tools) count.unknown.inc({ tool }, 0);
+  for (const decision of flowDecision.options)
+    for (const rule of flowRule.options) count.dataflow.inc({ decision, rule }, 0);
   return {
     observe(event: EventBody): void {
       switch (event.type) {
@@ -32,9 +35,10 @@ export function toolMetrics(series: Series, labels: Labels) {
         case 'policy.decision':
           return count.policy.inc({ subject: event.subject, action: event.action });
         case 'dataflow.flagged':
+        case 'dataflow.asked':
         case 'dataflow.blocked':
         case 'dataflow.declassified':
-          return count.dataflow.inc({ decision: event.type.slice('dataflow.'.length) });
+          return count.dataflow.inc({ decision: event.type.slice('dataflow.'.length), rule: event.rule });
         default:
       }
     },
@@ -58,6 +62,11 @@ function toolSeries({ counter, histogram }: Series) {
       'decision',
     ),
     policy: counter('millrace_policy_decisions_total', 'Decisions of rules about calls.', 'subject', 'action'),
-    dataflow: counter('millrace_dataflow_total', 'Data-flow findings.', 'decision'),
+    dataflow: counter(
+      'millrace_dataflow_total',
+      'Calls in which the data-flow policy found something, by the first rule.',
+      'decision',
+      'rule',
+    ),
   };
 }

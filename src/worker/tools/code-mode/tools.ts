@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { definePackageTool } from '../define.ts';
+import { scriptToolName } from '../names.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type CatalogueEntry, type HostContext, type InnerOutcome, type Tool } from '../tool.ts';
 import { defaultLimits } from './protocol.ts';
@@ -26,7 +27,7 @@ export function createCodeTools(pool: ScriptPool, now: () => number): readonly [
   return [createExecuteTool(pool, now), createSearchTool()];
 }
 
-const names = { execute: 'code_execute', search: 'code_search' } as const;
+const names = { execute: scriptToolName, search: 'code_search' } as const;
 
 function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
   return definePackageTool({

@@ -7,10 +7,11 @@ import type { Batch, Permission } from './batch.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { refusedRepeat } from './conclude.ts';
 import type { ReadyCall } from './prepare.ts';
+import { blockedByFlow, flowEventOf, inWords, objectionTo, type FlowObjection } from './ask-flow.ts';
 import { endByDenial, toolDenied, errorResult } from '../tool-error.ts';
 import { agentBehind, denyByRule, judge, stricter } from './ask-rules.ts';
 
-/** Asks the rules, then people, in this order. Never rejects. */
+/** Asks the rules, then the data-flow policy, then people. Never rejects. */
 export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission> {
   const judged = await judge(ready, undefined, batch);
   if (judged.kind !== 'judged') return judged;
@@ -27,10 +28,17 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
   const { decision, ask } = ready.call;
   // A person who wants a call in doubt repeated has permitted it.
   if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
-  if (decision) return decided(rewritten, decision, batch);
+  const objection = objectionTo(rewritten, batch);
+  if (objection?.decision === 'blocked') return blockedByFlow(rewritten, objection, batch);
+  const asking = objection?.decision === 'asked' ? objection : undefined;
+  // A grant is about what the person was shown.
+  const isUnseen = asking && ask?.flow !== true && decision?.kind === 'approval' && decision.granted;
+  if (decision && !isUnseen) return decided(rewritten, decision, objection, batch);
   const gate = await gateOf(rewritten, verdict, batch);
-  if (!gate && ask?.kind !== 'approval' && ask?.kind !== 'user_input') return { kind: 'go', call: rewritten };
-  return askForDecision(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, batch);
+  const isOpen = ask?.kind === 'approval' || ask?.kind === 'user_input';
+  if (!gate && !isOpen && !asking)
+    return { kind: 'go', call: rewritten, found: objection && flowEventOf(objection, rewritten, batch) };
+  return askForDecision(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, asking, batch);
 }
 
 /** What a call waits for. */
@@ -87,7 +95,7 @@ function askedBy({ tool, args }: ReadyCall): string {
   }
 }
 
-function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
+function askForDecision(ready: ReadyCall, gate: Gate, objection: FlowObjection | undefined, batch: Batch): Permission {
   const { context, host } = batch;
   const { call, tool, shown } = ready;
   const { isHeadless = true, ttlMs = 0, approvers = 1 } = context.people ?? {};
@@ -95,8 +103,11 @@ function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission 
     return { kind: 'concluded', call: ready, result: gate.unasked };
   if (isHeadless) return refuse(ready, 'no person can be asked here', batch);
   const now = host.clock.now();
-  const known = call.ask && call.ask.kind !== 'unknown_outcome' ? call.ask : undefined;
-  if (known?.expiresAtMs !== undefined && known.expiresAtMs <= now) return refuse(ready, 'expired', batch);
+  // The answer to a question is not what the call would send: with it, no call is made.
+  const shownFlow = gate.kind === 'approval' ? objection : undefined;
+  const isSame = shownFlow === undefined || call.ask?.flow === true;
+  const known = call.ask && call.ask.kind !== 'unknown_outcome' && isSame ? call.ask : undefined;
+  if (known && known.expiresAtMs <= now) return refuse(ready, 'expired', batch, { objection });
   const requestedAtMs = known?.requestedAtMs ?? now;
   const expiresAtMs = known?.expiresAtMs ?? now + ttlMs;
   const id = known?.id ?? batch.newAskId(call);
@@ -105,7 +116,8 @@ function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission 
     id,
     toolName: call.name,
     args: shown,
-    reason: gate.kind === 'user_input' ? gate.question : gate.reason,
+    reason:
+      gate.kind === 'user_input' ? gate.question : (gate.reason ?? (shownFlow && inWords(shownFlow.findings, ready))),
     requestedAt: new Date(requestedAtMs).toISOString(),
     expiresAt: new Date(expiresAtMs).toISOString(),
     mode: gate.kind === 'approval' ? gate.mode : undefined,
@@ -117,19 +129,38 @@ function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission 
       sensitivity: tool.sensitivity,
       sandboxPolicy: tool.sandboxPolicy,
     },
+    flow: shownFlow && [...shownFlow.findings],
   };
-  const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs };
-  return { kind: 'ask', item, ask, isNew: known === undefined };
+  const flow = shownFlow ? true : known?.flow;
+  const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs, flow };
+  return {
+    kind: 'ask',
+    item,
+    ask,
+    isNew: known === undefined,
+    found: shownFlow && flowEventOf(shownFlow, ready, batch),
+  };
 }
 
 /** What a person decided about the call. */
-function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['decision']>, batch: Batch): Permission {
+function decided(
+  ready: ReadyCall,
+  decision: NonNullable<ReadyCall['call']['decision']>,
+  objection: FlowObjection | undefined,
+  batch: Batch,
+): Permission {
   const { id: toolCallId, name: toolName } = ready.call;
   if (decision.kind === 'answer') {
     const content = decision.answer.trim() === '' ? 'The answer is empty.' : decision.answer;
-    return { kind: 'concluded', call: ready, result: { content } };
+    return {
+      kind: 'concluded',
+      call: ready,
+      result: { content },
+      denied: notMade(ready, objection, batch, decision.by),
+    };
   }
-  if (!decision.granted) return refuse(ready, decision.reason ?? 'a person denied it', batch, decision.by);
+  if (!decision.granted)
+    return refuse(ready, decision.reason ?? 'a person denied it', batch, { objection, by: decision.by });
   const by = decision.by.join(', ');
   // Recovered from a worker that was lost after it had published this, together with the intent.
   if (ready.call.status !== 'todo') return { kind: 'go', call: ready };
@@ -141,25 +172,52 @@ function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['deci
     reason: decision.reason,
     edited: decision.updatedArgs ? true : undefined,
   };
-  return { kind: 'go', call: ready, granted };
+  const isGranted = objection?.decision === 'asked';
+  const found =
+    objection &&
+    flowEventOf(
+      isGranted ? { ...objection, decision: 'declassified' } : objection,
+      ready,
+      batch,
+      isGranted ? decision.by : [],
+    );
+  return { kind: 'go', call: ready, granted, found };
 }
 
 /** No: by a person, by the clock, or because no person can be asked. */
-function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: readonly string[] = []): Permission {
+function refuse(
+  ready: ReadyCall,
+  reason: string,
+  batch: Batch,
+  { by = [], objection }: { readonly by?: readonly string[]; readonly objection?: FlowObjection | undefined } = {},
+): Permission {
+  const { host, context } = batch;
   const { id: toolCallId, name: toolName } = ready.call;
   const why = host.redactor.text(reason);
   const who = by.join(', ') || undefined;
-  const event: EventBody = { type: 'tool.approval.denied', toolCallId, toolName, reason: why, by: who };
+  const denial: EventBody = { type: 'tool.approval.denied', toolCallId, toolName, reason: why, by: who };
+  const denied = [denial, ...notMade(ready, objection, batch, by)];
   const error = toolDenied(toolName, why, { toolName, reason: 'approval_denied' });
   const end = endByDenial(context.denials?.approvalDenial ?? 'feed_back', error);
   if (end) {
-    host.emit(event);
+    for (const event of denied) host.emit(event);
     return { kind: 'ends_run', end };
   }
   return {
     kind: 'concluded',
     call: ready,
-    denied: event,
+    denied,
     result: errorResult({ kind: 'approval_denied', message: `it was not approved: ${why}` }, toolName),
   };
+}
+
+/** A person, or the end of the time, has kept a call from being made that the data-flow policy had asked about. */
+function notMade(
+  ready: ReadyCall,
+  objection: FlowObjection | undefined,
+  batch: Batch,
+  by: readonly string[],
+): readonly EventBody[] {
+  if (objection?.decision !== 'asked' || ready.call.ask?.flow !== true) return [];
+  return [flowEventOf({ ...objection, decision: 'blocked' }, ready, batch, by)];
 }

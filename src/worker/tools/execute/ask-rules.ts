@@ -108,7 +108,9 @@ function publishVerdict({ call, tool }: ReadyCall, verdict: PolicyVerdict, { hos
 /** The call with the arguments that a rule puts in place of the model's. */
 async function rewrite(ready: ReadyCall, { updatedToolArgs }: PolicyVerdict, batch: Batch): Promise<PreparedCall> {
   if (!updatedToolArgs) return ready;
-  return await checkCall(ready.call, ready.tool, updatedToolArgs, batch.preparation);
+  const { parentToolCallId } = ready;
+  const checked = await checkCall(ready.call, ready.tool, updatedToolArgs, batch.preparation);
+  return parentToolCallId === undefined ? checked : { ...checked, parentToolCallId };
 }
 
 export function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, batch: Batch): RefusedByRule {

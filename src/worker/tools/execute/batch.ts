@@ -1,15 +1,17 @@
 import type { AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
-import type { TrustClass } from '../../../shared/contract/agent/trust.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
+import type { DataFlowPolicy } from '../../../shared/contract/flow.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
+import type { Message } from '../../../shared/contract/message.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { PlannedChild, ResultOrigin } from '../tool.ts';
 import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { Preparation, PreparedCall, ReadyCall } from './prepare.ts';
 import type { RunEnd } from '../tool-error.ts';
 import type { StepResults } from './step-results.ts';
+import type { FlowPast, FlowTrail } from './flow-trail.ts';
+import type { ScriptReads } from './script-reads.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { Policy } from '../../guards/policy.ts';
 import type { Breakers } from '../../../shared/state/limits/breakers.ts';
@@ -42,6 +44,8 @@ export interface ToolRunContext {
   /** By name of the tool: the agent's settings, which replace those of the tool. */
   readonly options?: Readonly<Record<string, ToolOptions>> | undefined;
   readonly policy?: Policy | undefined;
+  /** As it holds here, with the operator's own. Absent: it is off, and nothing is followed. */
+  readonly flow?: DataFlowPolicy | undefined;
   /** `isHeadless`: no person can be asked, so every call that needs one is denied. */
   readonly people?: { readonly isHeadless: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
   /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and a person's denial goes to the model. */
@@ -66,6 +70,8 @@ export interface ToolHost {
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
   /** The conversation so far. */
   readonly messages: readonly Message[];
+  /** All that the run has read. */
+  readonly past: FlowPast;
   /** Deferred tools that the model has found. */
   readonly promoted: readonly string[];
   /** Tools that the model may not call for the rest of the turn. */
@@ -90,17 +96,21 @@ export interface Batch {
   /** Fingerprints of the calls whose outcome is not known; grows while the step runs. */
   readonly unknown: Set<string>;
   /** What people have to settle before the step can go on, and what is new about it. */
-  readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
+  readonly asks: Pick<Extract<Permission, { readonly kind: 'ask' }>, 'item' | 'ask' | 'isNew' | 'found'>[];
   /** All calls of the step, also those that have ended. */
   readonly calls: readonly StepCall[];
   /** Calls that other runs do, and those runs. */
   readonly children: PlannedChild[];
-  /** By place of a script's call: the least trusted and the least public of what it has read. */
-  readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
+  /** Absent: no data-flow policy is on. */
+  readonly flow: FlowTrail | undefined;
+  /** By place of a script's call: what it has read. */
+  readonly scripts: Map<number, ScriptReads>;
   /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
   readonly needPeople: Map<number, Set<string>>;
   /** What people have granted, until it is published with the intents of these calls. */
   readonly grants: EventBody[];
+  /** By place of a call that runs: what the data-flow policy has found, until it is published with its intent. */
+  readonly found: Map<number, EventBody>;
   /** What is published in the write by which the step begins to wait. */
   readonly onWait: EventBody[];
   /** What ends the run, the first one first. */
@@ -120,17 +130,28 @@ export type CallEnding =
 
 /**
  * What becomes of a call before it starts. `concluded`: a refusal, or a person's answer, stands in for its result. `ends_run`:
- * the run ends so. The event, `granted` or `denied`, is published by the caller that records it.
+ * the run ends so. The events, `granted`, `denied` and what the data-flow policy has `found`, are published by the caller that records it.
  */
 export type Permission =
-  | { readonly kind: 'go'; readonly call: ReadyCall; readonly granted?: EventBody }
+  | {
+      readonly kind: 'go';
+      readonly call: ReadyCall;
+      readonly granted?: EventBody;
+      readonly found?: EventBody | undefined;
+    }
   | {
       readonly kind: 'concluded';
       readonly call: PreparedCall;
       readonly result: CallResult;
-      readonly denied?: EventBody;
+      readonly denied?: readonly EventBody[];
     }
-  | { readonly kind: 'ask'; readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }
+  | {
+      readonly kind: 'ask';
+      readonly item: PendingItem;
+      readonly ask: Ask;
+      readonly isNew: boolean;
+      readonly found?: EventBody | undefined;
+    }
   | { readonly kind: 'ends_run'; readonly end: RunEnd };
 
 /** A call that a rule has refused. */

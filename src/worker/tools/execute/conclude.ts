@@ -108,7 +108,7 @@ function settle(
   before: readonly EventBody[],
 ): void {
   const { call } = prepared;
-  const { content, errorKind, correctable, trust, sanitized, promoted, handoff } = result;
+  const { content, errorKind, correctable, trust, sanitized, flow, promoted, handoff } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   const sensitivity = result.sensitivity ?? seen;
@@ -126,6 +126,7 @@ function settle(
     correctable: correctable ? true : undefined,
     trust: trust === 'user-defined' ? undefined : trust,
     sanitized,
+    flow,
     promoted: promoted && promoted.length > 0 ? [...promoted] : undefined,
     handoff,
   };

@@ -9,6 +9,7 @@ import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { classificationOf, endEvent } from './conclude.ts';
+import { FlowTrail, isSink } from './flow-trail.ts';
 import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';
 import { prepareCall } from './prepare.ts';
@@ -48,6 +49,7 @@ export interface ToolSet {
 export function createToolExecutor(given: readonly Tool[] | ToolSet, context: ToolRunContext): ToolExecutor {
   const set: ToolSet = Array.isArray(given) ? { tools: () => given as readonly Tool[] } : (given as ToolSet);
   const registryOf = latest(set, context.options ?? {});
+  const flow = context.flow && new FlowTrail(context.flow);
   registryOf();
   return {
     advertised(promoted, withdrawn = []) {
@@ -70,11 +72,13 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
       const tool = registryOf().find(name);
       if (!tool || tool.effect === 'read') return false;
       const { policy } = context;
+      // Its intent comes after what the data-flow policy says.
+      if (context.flow && isSink(tool, context.flow)) return false;
       if (policy && (!policy.isEmpty || tool.facts)) return false;
       return tool.needsApproval === false && !tool.asks && !tool.delegate && !tool.deferLoading;
     },
     async run(calls, host, signal) {
-      const batch = batchOf(calls, registryOf(), context, host, signal);
+      const batch = batchOf({ calls, registry: registryOf(), context, host, flow }, signal);
       const open = calls.filter((call) => call.status !== 'tool_result');
       return await runStepCalls(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
     },
@@ -95,13 +99,11 @@ function latest(set: ToolSet, options: Readonly<Record<string, ToolOptions>>): (
   };
 }
 
-function batchOf(
-  calls: readonly StepCall[],
-  registry: ToolRegistry,
-  context: ToolRunContext,
-  host: ToolHost,
-  outer: AbortSignal,
-): Batch {
+interface Step extends Pick<Batch, 'calls' | 'context' | 'host' | 'flow'> {
+  readonly registry: ToolRegistry;
+}
+
+function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSignal): Batch {
   const lost = new AbortController();
   const results = stepResults(calls, {
     record: (entries, events) => host.record(entries, events),
@@ -131,9 +133,11 @@ function batchOf(
     calls,
     asks: [],
     children: [],
-    mixed: new Map(),
+    flow,
+    scripts: new Map(),
     needPeople: new Map(),
     grants: [],
+    found: new Map(),
     onWait: [],
     fatal: [],
     newAskId(call) {

@@ -8,6 +8,7 @@ import { clip } from '../../../shared/base/text.ts';
 import type { CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import { fitResult } from './fit.ts';
 import type { ReadyCall } from './prepare.ts';
+import { labelsOfScript } from './script-reads.ts';
 import { mappedResult } from '../mapping.ts';
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
@@ -22,9 +23,11 @@ const maxErrorChars = 1_500;
  * A tool's return value as the model will see it: text as it is, everything else as JSON, within the tool's bound, and
  * treated as the trust in what made it asks for. Never rejects.
  */
-export async function finishResult({ tool, call }: ReadyCall, returned: unknown, batch: Batch): Promise<CallResult> {
+export async function finishResult(ready: ReadyCall, returned: unknown, batch: Batch): Promise<CallResult> {
+  const { tool, call } = ready;
   const output = returned instanceof ToolOutput ? returned : new ToolOutput(returned);
-  const origin = originOf(tool, output.origin ?? batch.mixed.get(call.index), call.name);
+  const script = labelsOfScript(ready, batch);
+  const origin = originOf(tool, output.origin ?? script?.worst, call.name);
   try {
     const value = tool.outputMapping && !output.isError ? mappedResult(tool.outputMapping, output.value) : output.value;
     const written = typeof value === 'string' ? value : (jsonOf(value) ?? '');
@@ -43,7 +46,9 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
     if (output.isError) {
       const message = batch.host.redactor.text(clean.text);
       const failed = errorResult({ kind: 'execution_failed', message }, call.name);
-      return { ...failed, trust: origin.trust, findings: clean.findings, sanitized: clean.sanitized };
+      const { trust, sensitivity } = origin;
+      const flow = script?.flowOf(failed.content);
+      return { ...failed, trust, sensitivity, findings: clean.findings, sanitized: clean.sanitized, flow };
     }
     return {
       content: clean.text,
@@ -51,6 +56,7 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
       sanitized: clean.sanitized,
       findings: clean.findings.length > 0 ? clean.findings : undefined,
       sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
+      flow: script?.flowOf(clean.text),
       handle: output.handle ?? fitted.handle,
     };
   } catch (thrown) {
@@ -59,13 +65,18 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
   }
 }
 
-export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: Batch): CallResult {
+export function finishFault(ready: ReadyCall, thrown: unknown, batch: Batch): CallResult {
+  const { tool, call } = ready;
+  // Its message may quote what it has read.
+  const script = labelsOfScript(ready, batch);
+  const { trust, sensitivity } = originOf(tool, script?.worst, call.name);
   const { kind, message } = faultOf(thrown);
   const text = batch.host.redactor.text(clip(message, maxErrorChars));
-  const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
+  const clean = cleaned(text, tool, { toolName: call.name, trust }, batch);
   const shown = clean.blocked ? 'it failed, and its message was refused' : clean.text;
   const failed = errorResult({ kind, message: shown }, call.name);
-  return { ...failed, trust: tool.trust, findings: clean.findings, sanitized: clean.sanitized };
+  const flow = script?.flowOf(failed.content);
+  return { ...failed, trust, sensitivity, findings: clean.findings, sanitized: clean.sanitized, flow };
 }
 
 type Origin = NonNullable<ToolOutput['origin']>;

@@ -40,13 +40,14 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
   const fault = handoffFault(admitted, batch);
   if (fault) batch.fatal.push({ kind: 'failed', error: fault });
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
-    const starting = admitted.filter((call) => !handsOver(call, batch) && (!isDelegated(call) || needsIntent(call)));
+    const starting = admitted.filter(
+      (call) => !handsOver(call, batch) && (!isDelegated(call) || needsIntent(call, batch)),
+    );
     const starts = [...starting.map((call) => ({ call, result: undefined })), ...concluded];
     const inCallOrder = starts.toSorted((a, b) => a.call.call.index - b.call.call.index);
     const events = inCallOrder.map(({ call, result }) => startEvent(call, host, result));
     const begun = await begin(admitted, events, batch);
-    for (const { call, result, denied } of concluded)
-      conclude(call, { kind: 'result', result }, 0, batch, denied && [denied]);
+    for (const { call, result, denied } of concluded) conclude(call, { kind: 'result', result }, 0, batch, denied);
     await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
     await dispatch(begun, batch);
   }
@@ -57,7 +58,9 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
     return batch.signal.aborted ? { kind: 'aborted' } : (batch.fatal[0] as RunEnd);
   }
   if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
-  const requests = batch.asks.flatMap(({ item, isNew }) => (isNew ? requestEvents(item) : []));
+  const requests = batch.asks.flatMap(({ item, isNew, found }) =>
+    isNew ? [...requestEvents(item), ...(found ? [found] : [])] : [],
+  );
   const asks = batch.asks.map(({ ask }) => ask);
   const now = host.clock.now();
   const times = asks.map(({ expiresAtMs }) => expiresAtMs);
@@ -91,6 +94,7 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch) {
     if (permission.kind === 'go') {
       toRun.push(permission.call);
       if ('granted' in permission && permission.granted) batch.grants.push(permission.granted);
+      if ('found' in permission && permission.found) batch.found.set(call.call.index, permission.found);
     } else if (permission.kind === 'concluded') concluded.push(permission);
     else if (permission.kind === 'ends_run') batch.fatal.push(permission.end);
     else {
@@ -118,11 +122,13 @@ function requestEvents(item: PendingItem): EventBody[] {
 
 /**
  * The intent of every call with a side effect is durable before the first of them starts, and that of one which people have
- * granted or another run does: what is published of it here is published once. Answers the calls that run here, as begun.
+ * granted, in which the data-flow policy has found something, or which another run does: what is published of it here is
+ * published once. Answers the calls that run here, as begun.
  */
-async function begin(admitted: readonly ReadyCall[], starts: readonly EventBody[], { host, grants }: Batch) {
+async function begin(admitted: readonly ReadyCall[], starts: readonly EventBody[], batch: Batch) {
+  const { host, grants, found } = batch;
   const toRun = admitted.filter((call) => !isDelegated(call));
-  const indexes = admitted.filter(needsIntent).map(({ call }) => call.index);
+  const indexes = admitted.filter((call) => needsIntent(call, batch)).map(({ call }) => call.index);
   if (indexes.length === 0) {
     for (const event of starts) host.emit(event);
     return toRun;
@@ -130,15 +136,15 @@ async function begin(admitted: readonly ReadyCall[], starts: readonly EventBody[
   const startedAtMs = host.clock.now();
   const at = new Date(startedAtMs).toISOString();
   const entry: JournalEntry = { v: 1, t: 'tool_intent', step: host.step, indexes, at };
-  await host.record([entry], [...grants.splice(0), ...starts]);
-  return toRun.map((ready) => (needsIntent(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
+  await host.record([entry], [...grants.splice(0), ...found.values(), ...starts]);
+  return toRun.map((ready) => (needsIntent(ready, batch) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
 }
 
-function needsIntent(ready: ReadyCall): boolean {
-  const { status, decision, child } = ready.call;
+function needsIntent(ready: ReadyCall, { found }: Batch): boolean {
+  const { status, decision, child, index } = ready.call;
   if (status !== 'todo') return false;
   if (isDelegated(ready)) return child === undefined;
-  return ready.tool.effect !== 'read' || (decision?.kind === 'approval' && decision.granted);
+  return ready.tool.effect !== 'read' || found.has(index) || (decision?.kind === 'approval' && decision.granted);
 }
 
 /** The sequential ones alone first, then the others side by side. */

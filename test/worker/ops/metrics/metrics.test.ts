@@ -178,12 +178,15 @@ test('decisions of people and of rules are counted, and breakers of tools stand 
   observe({ type: 'tool.approval.denied', ...call, reason: 'expired' });
   observe({ type: 'tool.approval.denied', ...call, reason: 'too much' });
   observe({ type: 'policy.decision', subject: 'tool_call', action: 'deny', ruleId: 'r' });
+  const finding = { rule: 'untrusted-value', argument: 'iban' } as const;
+  observe({ type: 'dataflow.asked', ...call, rule: finding.rule, mode: 'confirm', findings: [finding] });
   for (const line of [
     'millrace_approvals_requested_total{tool="pay"} 1',
     'millrace_approvals_decided_total{tool="pay",decision="granted"} 1',
     'millrace_approvals_decided_total{tool="pay",decision="expired"} 1',
     'millrace_approvals_decided_total{tool="pay",decision="denied"} 1',
     'millrace_policy_decisions_total{subject="tool_call",action="deny"} 1',
+    'millrace_dataflow_total{decision="asked",rule="untrusted-value"} 1',
     'millrace_tool_breaker_state{tool="mcp:files"} 2',
     'millrace_tool_breaker_state{tool="pay"} 1',
     'millrace_breaker_state{provider="acme",model="big/model"} 2',
@@ -202,6 +205,7 @@ test('what an alert watches is there at 0 before it happens for the first time',
     'millrace_llm_price_unknown_total{model="m"} 0',
     'millrace_rate_limiter_cooldowns_total{model="m"} 0',
     'millrace_budget_paused_total{scope="tenant"} 0',
+    'millrace_dataflow_total{decision="blocked",rule="untrusted-to-sink"} 0',
     'millrace_postrun_jobs_failed_total{kind="title"} 0',
     'millrace_worker_concurrency{queue="bulk"} 7',
     'millrace_redis_up 1',
