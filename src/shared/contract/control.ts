@@ -126,7 +126,7 @@ export const callDecision = z.discriminatedUnion('kind', [
     steps: z.int().min(0),
     toolCalls: z.int().min(0).optional(),
     durationMs: z.int().min(0).optional(),
-    /** What it had read when it wrote its answer. Absent: nothing that others brought. */
+    /** What it had read when it wrote its answer. Absent: it is not known, because an older worker or none ended it. */
     flow: flowLabel.optional(),
     /** The run that began in its place. */
     next: z.string().optional(),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { trustClass } from './agent/trust.ts';
+import { lessTrusted, trustClass } from './agent/trust.ts';
 
 /** Reasoning text with the provider's opaque proof. `meta` goes back to the same provider and never into an event. */
 export const reasoningPart = z.object({
@@ -54,6 +54,34 @@ export const flowLabel = z.object({
 });
 export type FlowLabel = Readonly<z.infer<typeof flowLabel>>;
 
+/** Where a text comes from and how far it may travel, without what of it others brought. */
+export type Origins = Omit<FlowLabel, 'parts'>;
+
+/** All sources, each once, and the most secret of what they brought. Undefined: nothing untrusted, and nothing but public. */
+export function unionOf(labels: Iterable<Partial<Origins> | undefined>): Origins | undefined {
+  const all = [...labels];
+  const sources = new Map(
+    all.flatMap((label) => label?.sources ?? []).map((source) => [`${source.trust} ${source.name}`, source]),
+  );
+  const tier = strictestOf(all.map((label) => label?.sensitivity));
+  if (sources.size === 0 && !tier) return undefined;
+  return { sources: withinRoom([...sources.values()]), ...(tier && { sensitivity: tier }) };
+}
+
+/** No source is left out in silence: the last place stands for all that have none of their own. */
+function withinRoom(sources: readonly FlowSource[]): FlowSource[] {
+  if (sources.length <= maxFlowSources) return [...sources];
+  const rest = sources.slice(maxFlowSources - 1).map(({ trust }) => trust);
+  const trust = rest.reduce((worst, next) => lessTrusted(worst, next));
+  return [...sources.slice(0, maxFlowSources - 1), { name: 'other sources', trust }];
+}
+
+/** Undefined: all of them are public. */
+export function strictestOf(tiers: readonly (Sensitivity | undefined)[]): Sensitivity | undefined {
+  const strictest = sensitivity.options.findLast((tier) => tiers.includes(tier));
+  return strictest === 'public' ? undefined : strictest;
+}
+
 export const systemMessage = z.object({ role: z.literal('system'), content: z.string() });
 export const userMessage = z.object({
   role: z.literal('user'),
@@ -86,6 +114,7 @@ export const message = z.discriminatedUnion('role', [systemMessage, userMessage,
 export type ToolCallPart = z.infer<typeof toolCallPart>;
 export type AssistantPart = z.infer<typeof assistantPart>;
 export type AssistantMessage = z.infer<typeof assistantMessage>;
+export type UserMessage = z.infer<typeof userMessage>;
 export type ToolMessage = z.infer<typeof toolMessage>;
 export type Message = z.infer<typeof message>;
 
@@ -127,7 +156,18 @@ export function withoutReasoning(messages: readonly Message[], keep: string | un
 function merge(first: Message | undefined, second: Message): Message | undefined {
   if (first?.role === 'assistant' && second.role === 'assistant')
     return { role: 'assistant', parts: [...first.parts, ...second.parts] };
-  if (first?.role === 'user' && second.role === 'user')
-    return { role: 'user', content: `${first.content}\n\n${second.content}` };
+  if (first?.role === 'user' && second.role === 'user') {
+    const content = `${first.content}\n\n${second.content}`;
+    return { role: 'user', content, ...labelsOfBoth(first, second) };
+  }
   return undefined;
+}
+
+/** What one of them brought stays marked as that in the text of both. */
+function labelsOfBoth(first: UserMessage, second: UserMessage): Pick<UserMessage, 'sensitivity' | 'flow'> {
+  const labelled = [first, second].flatMap(({ content, flow }) => (flow ? [{ content, flow }] : []));
+  const parts = labelled.flatMap(({ content, flow }) => flow.parts ?? [content]);
+  const tier = strictestOf([first.sensitivity, second.sensitivity]);
+  const origins = unionOf(labelled.map(({ flow }) => flow));
+  return { ...(tier && { sensitivity: tier }), ...(origins && { flow: { ...origins, parts } }) };
 }

@@ -191,7 +191,7 @@ export const lineage = z.object({
   secrets: z.array(z.string()).optional(),
   /** How long it may be on workers, in milliseconds. */
   maxWorkMs: z.int().min(1).optional(),
-  /** What the run that asks had read when its model wrote the input. Absent: nothing that others brought. */
+  /** What the run that asks had read when its model wrote the input and the history. Absent: an older worker asks, and it is not known. */
   flow: flowLabel.optional(),
 });
 export type Lineage = z.output<typeof lineage>;
@@ -258,6 +258,8 @@ export const runRecord = z.object({
   pending: z.array(pendingItem),
   result: runResult.optional(),
   error: errorInfo.optional(),
+  /** Of a child that has ended: what it had read when it wrote its answer. Absent: an older worker ended it, or none. */
+  flow: flowLabel.optional(),
   /** Ids of the messages that the user wrote while the run worked and that its journal has. It outlives the journal. Absent: nothing. */
   inboxRead: z.array(z.string()).optional(),
 });

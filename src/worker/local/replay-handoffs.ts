@@ -6,6 +6,7 @@ import { threadContext, pastOf } from '../../shared/contract/thread/thread-conte
 import { readExport, type ExportedThread } from '../../shared/contract/thread/thread-items.ts';
 import { isPrompt, type ThreadEntry, type ThreadEntryOf } from '../../shared/contract/thread/thread.ts';
 import { payloadDigest } from '../../shared/contract/thread/turn-log.ts';
+import { withLabels } from '../../shared/contract/handoff/crossing-labels.ts';
 import { crossing, filterFrom } from '../../shared/contract/handoff/handoff-filters.ts';
 
 /** A handoff of an exported thread. */
@@ -61,17 +62,30 @@ function replayed(thread: ExportedThread, seq: number, entry: Handoff): Replayed
   }
 }
 
+interface Conversation {
+  /** As the active agent has it. */
+  readonly view: readonly Message[];
+  /** All that the run has had of it. */
+  readonly read: readonly Message[];
+}
+
 /** What the agent that handed over had before it: that of the thread, then its own part of the turn. */
-function conversationBefore({ manifest, entries }: ExportedThread, seq: number, { runId, began }: Handoff): Message[] {
+function conversationBefore(
+  { manifest, entries }: ExportedThread,
+  seq: number,
+  { runId, began }: Handoff,
+): Conversation {
   const before = entries.filter((entry) => entry.seq <= began);
   const past = pastOf(threadContext(manifest, before, began), runId);
   const turn = entries.flatMap(({ seq: at, entry }) => (at < seq && entry.runId === runId ? [entry] : []));
-  return turn
-    .filter((entry) => !isPrompt(entry))
-    .reduce<Message[]>(
-      (before, entry) => (entry.t === 'handoff' ? [...crossingAt(entry, before)] : [...before, ...messagesOf(entry)]),
-      [...past.messages, ...turn.filter(isPrompt).flatMap(messagesOf)],
-    );
+  const begun = [...past.messages, ...turn.filter(isPrompt).flatMap(messagesOf)];
+  return turn.filter((entry) => !isPrompt(entry)).reduce<Conversation>(after, { view: begun, read: begun });
+}
+
+function after(before: Conversation, entry: ThreadEntry): Conversation {
+  if (entry.t === 'handoff') return { ...before, view: crossingAt(entry, before) };
+  const said = messagesOf(entry);
+  return { view: [...before.view, ...said], read: [...before.read, ...said] };
 }
 
 /** Messages of agents and the user. An answer that the runtime wrote, for an earlier end of the turn, is none. */
@@ -81,9 +95,9 @@ function messagesOf(entry: ThreadEntry): readonly Message[] {
   return message.role === 'assistant' && (byRuntime || emptyResponse) ? [] : [message];
 }
 
-function crossingAt({ descriptor, summary }: Handoff, before: readonly Message[]): readonly Message[] {
+function crossingAt({ descriptor, summary }: Handoff, { view, read }: Conversation): readonly Message[] {
   const seen = summary
-    ? [summaryMessage(summary.text, summary.sensitivity), ...before.slice(Math.max(0, before.length - summary.kept))]
-    : before;
-  return crossing(filterFrom(descriptor), seen);
+    ? [summaryMessage(summary.text, summary), ...view.slice(Math.max(0, view.length - summary.kept))]
+    : view;
+  return withLabels(crossing(filterFrom(descriptor), seen), [...read, ...seen]);
 }

@@ -1,5 +1,6 @@
 import type { ChildEnd } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
+import type { FlowLabel } from '../../shared/contract/message.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { PlannedRun } from '../tools/tool.ts';
 import type { SuspendedWait } from '../turn/turn-ports.ts';
@@ -8,6 +9,8 @@ import type { AskedChild, ChildAnswer } from './orchestration.ts';
 interface Child {
   readonly id: string;
   readonly asked: AskedChild;
+  /** Of its input. */
+  readonly flow: FlowLabel;
   readonly answer: PromiseWithResolvers<ChildAnswer>;
 }
 
@@ -25,11 +28,11 @@ export function askedChildren(begunAt: (id: string) => number | undefined) {
   return {
     unwanted,
     size: () => children.size,
-    async ask(id: string, asked: AskedChild): Promise<ChildAnswer> {
+    async ask(id: string, asked: AskedChild, flow: FlowLabel): Promise<ChildAnswer> {
       const never = { kind: 'never', runId: id } as const;
       if (asked.signal?.aborted) return never;
       const answer = Promise.withResolvers<ChildAnswer>();
-      children.set(id, { id, asked, answer });
+      children.set(id, { id, asked, flow, answer });
       const onAbort = () => {
         // Who works already is stopped at the next wait, and answers.
         if (begunAt(id) !== undefined) return;
@@ -69,8 +72,9 @@ export function askedChildren(begunAt: (id: string) => number | undefined) {
 }
 export type AskedChildren = ReturnType<typeof askedChildren>;
 
-function planned({ id, asked: { agentId, input, durationMs } }: Child): PlannedRun {
-  return { id, spec: { agentId, input, expose: 'all', ...(durationMs !== undefined && { maxWorkMs: durationMs }) } };
+function planned({ id, flow, asked: { agentId, input, durationMs } }: Child): PlannedRun {
+  const bound = durationMs === undefined ? {} : { maxWorkMs: durationMs };
+  return { id, spec: { agentId, input, flow, expose: 'all', ...bound } };
 }
 
 /** An orchestration that is not the one which the journal is of. */

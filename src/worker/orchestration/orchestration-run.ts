@@ -13,6 +13,7 @@ import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/turn-ports.ts';
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { AnswerLabels } from './answer-labels.ts';
 import { askedChildren, notAsked, type AskedChildren } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost, type ChildRules } from './child-permits.ts';
 import {
@@ -111,6 +112,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   #parked: SuspendedWait | undefined;
   /** Paid for steps that have no answer. */
   readonly #lost: StepSpent[] = [];
+  readonly #answers: AnswerLabels;
   #emitted = 0;
   #nowMs: number;
   #workedMs = 0;
@@ -127,6 +129,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     this.#facts = [...facts].values();
     this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
+    this.#answers = new AnswerLabels(run.record);
     this.#permits = new ChildPermits(this, deps.rules, ports.redactor);
     this.#children = askedChildren((id) => this.#growing.state.orchestration.children.get(id));
   }
@@ -160,8 +163,11 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   async child(key: string, asked: AskedChild): Promise<ChildAnswer> {
     this.#use(key);
     const runId = runIdForChild(this.#run.record.runId, key);
+    // By the answers up to here: more may come while people decide.
+    const labelOf = this.#answers.labels();
     const permitted = await this.#permits.of(key, runId, asked);
-    return 'kind' in permitted ? permitted : await this.#children.ask(runId, permitted);
+    if ('kind' in permitted) return permitted;
+    return await this.#children.ask(runId, permitted, labelOf(permitted.input));
   }
 
   async ask(key: string, reason: string): Promise<string> {
@@ -262,6 +268,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
       case 'step':
         return taken(this.#steps, fact.key).answer.resolve(fact.value) as undefined;
       case 'child':
+        this.#answers.add(fact.end);
         return this.#children.answer(fact.end) as undefined;
       case 'decision': {
         const { decision } = fact;

@@ -9,6 +9,8 @@ import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } fr
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim } from '../../shared/state/run/claim.ts';
 import { type OutgoingEvent, stampOf } from '../../shared/state/script.ts';
+import { clean, unlabelled } from '../../shared/contract/flow-label.ts';
+import type { Message } from '../../shared/contract/message.ts';
 import { countedAgent, wrongVersion } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { assignmentOf, type Assignment } from './node-run.ts';
@@ -262,9 +264,16 @@ function fold(
   { agents }: Pick<OpenDeps, 'agents'>,
 ): Pick<OpenRun, 'state' | 'assignment'> {
   const past = thread?.past ?? record.parent?.history ?? [];
-  const state = foldJournal([...past, { role: 'user', content: assignment.prompt }], entries, thread?.session);
+  const state = foldJournal([...past, questionOf(record, assignment)], entries, thread?.session);
   if (state.agentId === undefined) return { state, assignment };
   return { state, assignment: { ...assignment, agent: agents.get(state.agentId), append: undefined } };
+}
+
+/** What the run is asked. That of a child is by the model of its parent: it vouches for nothing as soon as that had read others. */
+function questionOf({ parent }: RunRecord, { prompt: content }: Assignment): Message {
+  const { flow = unlabelled } = parent ?? { flow: clean };
+  const isOwn = flow.sources.length === 0 && flow.sensitivity === undefined;
+  return { role: 'user', content, ...(!isOwn && { flow }) };
 }
 
 /** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */

@@ -5,6 +5,7 @@ import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../.
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
 import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
+import { labelsOfRun, readBy, writtenIn } from '../guards/flow/run-labels.ts';
 import type { Ports } from './ports.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
@@ -125,12 +126,19 @@ export async function recordTurn(
   await written(threads.append(lock, `${runId}:end`, [...turn, ...last, result, ...summaries], patch));
 }
 
-/** The summary that the next turn begins with. None after a handoff: that summary is of what the filter let through. */
-function summaryOf({ began, numbers }: RunThread, { summarised, handoffs, initial, own }: TurnState, spoken: number) {
+/**
+ * The summary that the next turn begins with, with a label for all that follows it, too: what that repeats may come from a
+ * result that the summary replaces. None after a handoff: that summary is of what the filter
+ * let through.
+ */
+function summaryOf({ began, numbers }: RunThread, state: TurnState, spoken: number) {
+  const { summarised, handoffs, initial, own } = state;
   if (!summarised || handoffs.length > 0) return undefined;
   const { text, sensitivity, replaced } = summarised;
   const upTo = lastReplaced({ began, numbers, spoken }, keptAfter(replaced, initial, own));
-  return upTo === undefined ? undefined : { text, upTo, sensitivity };
+  if (upTo === undefined) return undefined;
+  const flow = labelsOfRun(readBy(state), []).of(text, writtenIn([...initial, ...own].slice(replaced)));
+  return { text, upTo, sensitivity, flow };
 }
 
 export interface TurnRecord {

@@ -2,7 +2,9 @@ import { defined } from '../../shared/base/collections.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { EventBody, RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
-import { textOf } from '../../shared/contract/message.ts';
+import { jsonText } from '../../shared/base/json.ts';
+import { clean } from '../../shared/contract/flow-label.ts';
+import { textOf, type FlowLabel } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import { workOf } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
@@ -10,8 +12,9 @@ import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { SuspendedWait } from '../turn/turn-ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { StepCall } from '../../shared/contract/journal/turn-state.ts';
+import { labelsOfRun, readBy } from '../guards/flow/run-labels.ts';
 import { errorResult } from '../tools/tool-error.ts';
-import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
+import { continueFrom, resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { dropChildren } from './delegate.ts';
 import type { OpenRun } from './run-context.ts';
 import { type JobOutcome, durationMs, totalsOf } from './outcome.ts';
@@ -234,11 +237,30 @@ async function close(
   const endedAt = new Date(ports.clock.now()).toISOString();
   await run.writer.commit({
     entries: [{ v: 1, t: 'closed', status, error: ended.error }],
-    patch: { ...totalsOf(state), ...ended, status, pending: [], endedAt },
+    patch: defined({
+      ...totalsOf(state),
+      ...ended,
+      status,
+      pending: [],
+      endedAt,
+      flow: answerLabel(run, state, ended),
+    }),
     release: 'terminal',
     // All of it is in the thread. A failed run may be redriven, and then continues from its journal.
     dropsJournal: thread !== undefined && status === 'completed',
   });
+}
+
+/** Of what a child gives its parent: its answer, or why there is none. */
+function answerLabel(
+  { record, assignment: { agent } }: OpenRun,
+  state: TurnState,
+  { result, error }: Pick<RecordPatch, 'result' | 'error'>,
+): FlowLabel | undefined {
+  if (!record.parent) return undefined;
+  const { text = error?.message ?? '', structured } = result ?? {};
+  const labels = labelsOfRun([...readBy(state), ...resultsSoFar(state)], [agent?.definition.instructions ?? '']);
+  return labels.of(structured === undefined ? text : `${text}\n${jsonText(structured)}`) ?? clean;
 }
 
 /** The error as callers may see it: redacted, bounded, with the correlation id of its log line. */

@@ -15,7 +15,7 @@ import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { ToolFacts } from '../guards/hard-rules.ts';
 import type { ArtifactInfo } from '../../shared/state/results/artifacts.ts';
 import type { Log } from '../../shared/base/log.ts';
-import { sensitivity as sensitivityLabel, type Message } from '../../shared/contract/message.ts';
+import { sensitivity as sensitivityLabel, type FlowLabel, type Message } from '../../shared/contract/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {
@@ -210,6 +210,8 @@ export interface ChildSpec {
   /** The user message of its run; all that it gets beside `history`. */
   readonly input: string;
   readonly history?: readonly Message[] | undefined;
+  /** Of the input and the history. Absent: it is not known. */
+  readonly flow?: FlowLabel | undefined;
   /** Which of its events the log of this run shows: all but deltas, the end, or none. */
   readonly expose: 'all' | 'final' | 'none';
   /** The tool secrets that it may use. Absent: those that its tools may ask for by themselves. */

@@ -1,5 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
+import { readBy } from '../guards/flow/run-labels.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
   recordEntry,
@@ -230,7 +231,7 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
     past: {
       trusted: [spec.system, ...state.edits],
       // The last one is the answer that asks for the calls.
-      messages: (from) => [...state.begun, ...state.earlier, ...state.own].slice(from, -1),
+      messages: (from) => readBy(state).slice(from, -1),
     },
     promoted: state.promoted,
     withdrawn: state.loop.withdrawn,

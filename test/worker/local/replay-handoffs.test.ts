@@ -59,8 +59,8 @@ function journalOf(initial: readonly Message[], story: readonly StoryStep[]) {
     if (!part.through) continue;
     const { messages } = growing.state;
     const payload = crossing(boundary(part.through), messages);
-    crossed.push(payload);
     add(handedOff(step, boundary(part.through), payload));
+    crossed.push([...growing.state.messages]);
   }
   return { state: growing.state, crossed };
 }

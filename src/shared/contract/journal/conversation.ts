@@ -1,6 +1,7 @@
 import { RunError } from '../../base/errors.ts';
+import { withLabels } from '../handoff/crossing-labels.ts';
 import type { JournalEntryOf } from './journal.ts';
-import type { Message, Sensitivity } from '../message.ts';
+import type { FlowLabel, Message, Sensitivity } from '../message.ts';
 import { isEnveloped, isSummary, summaryMessageOf } from '../thread/summary-message.ts';
 
 /** What replaces the beginning of a conversation. */
@@ -10,6 +11,7 @@ export interface Summarised {
   /** How many messages it replaces: those before the turn first, then those of the turn. */
   readonly replaced: number;
   readonly sensitivity?: Sensitivity | undefined;
+  readonly flow?: FlowLabel | undefined;
 }
 
 /** The conversation of a turn. Messages are shared between its views, so that no text is there twice. */
@@ -59,8 +61,8 @@ export class Conversation implements ConversationState {
   /** Another agent goes on with these: for it the conversation begins with them. */
   crossOver(crossed: readonly Message[]): void {
     this.earlier.push(...this.own.splice(0));
-    this.initial = crossed;
-    this.messages.splice(0, this.messages.length, ...crossed);
+    this.initial = withLabels(crossed, [...this.begun, ...this.earlier, ...this.messages]);
+    this.messages.splice(0, this.messages.length, ...this.initial);
     this.summarised = undefined;
     this.hasResults = crossed.some(isResult);
   }
@@ -89,14 +91,15 @@ export class Conversation implements ConversationState {
 
   /** Throws `run_state_malformed` for a summary that would take a result from its call, or leave nothing. */
   compact(entry: JournalEntryOf<'compacted'>): void {
-    const { replaced, sensitivity } = entry;
+    const { replaced } = entry;
     const before = this.summarised?.replaced ?? 0;
     const next = this.#at(replaced);
     if (replaced <= before || !next || next.role === 'tool')
       throw new RunError('run_state_malformed', `the journal has a summary of ${replaced} messages, which cannot be`);
     const message = summaryMessageOf(this.initial, entry);
     this.messages.splice(0, replaced - before + (this.summarised ? 1 : 0), message);
-    this.summarised = { text: message.content, replaced, sensitivity };
+    const { sensitivity, flow } = message;
+    this.summarised = { text: message.content, replaced, sensitivity, flow };
   }
 
   #at(index: number): Message | undefined {

@@ -4,12 +4,13 @@ import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
 import { defined } from '../../base/collections.ts';
 import { jsonOr, jsonText } from '../../base/json.ts';
 import { editedValues } from './edited-values.ts';
+import { originsOfAll } from '../flow-label.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import type { ThreadSession } from '../thread/thread.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
 import { type InnerCall, noLoop, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
-import { Conversation, type ConversationState } from './conversation.ts';
+import { Conversation, type ConversationState, type Summarised } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';
@@ -370,7 +371,10 @@ export class JournalFold {
   #repair(entry: JournalEntryOf<'repair'>): void {
     const { step, answer, repairs } = this.#state;
     if (entry.step !== step || !answer || this.#state.calls.length > 0) throw malformed(entry);
-    this.#push({ role: 'user', content: repairRequest(entry.problem) });
+    // The problem may quote the answer.
+    const { begun, earlier, own } = this.#conversation;
+    const flow = originsOfAll([...begun, ...earlier, ...own]);
+    this.#push({ role: 'user', content: repairRequest(entry.problem), ...(flow && { flow }) });
     this.#state.repairing = true;
     this.#state.repairs = repairs + 1;
   }
@@ -532,9 +536,13 @@ function handoffIn(
     fromAgentId: from,
     toAgentId: to,
     descriptor: filter,
-    summary: summarised && { text: summarised.text, kept, sensitivity: summarised.sensitivity },
+    summary: summarised && summaryIn(summarised, kept),
     digest,
   };
+}
+
+function summaryIn({ text, sensitivity, flow }: Summarised, kept: number): TurnHandoff['summary'] {
+  return { text, kept, sensitivity, flow };
 }
 
 type Numbered = Extract<JournalEntry, { step: number }>;

@@ -1,5 +1,6 @@
 import type { JournalEntryOf } from '../journal/journal.ts';
-import type { Message, Sensitivity } from '../message.ts';
+import { unlabelled } from '../flow-label.ts';
+import type { FlowLabel, Message, Sensitivity } from '../message.ts';
 import { keepEnds } from '../../base/text.ts';
 
 /** The first line of every summary: by it a summary is known again on whatever worker goes on with the conversation. */
@@ -9,9 +10,21 @@ const maxRequestBytes = 8_192;
 
 type UserMessage = Extract<Message, { role: 'user' }>;
 
+/** How far a summary may travel, and what of it others brought. */
+export interface SummaryLabels {
+  readonly sensitivity?: Sensitivity | undefined;
+  readonly flow?: FlowLabel | undefined;
+}
+
 /** In the position of a user, never of the system: a model wrote it. */
-export function summaryMessage(text: string, sensitivity: Sensitivity | undefined): UserMessage {
-  return { role: 'user', content: text, ...(sensitivity && { sensitivity }) };
+export function summaryMessage(text: string, { sensitivity, flow }: SummaryLabels = {}): UserMessage {
+  const label = labelOfSummary(text, flow);
+  return { role: 'user', content: text, ...(sensitivity && { sensitivity }), ...(label && { flow: label }) };
+}
+
+/** A summary without a label that marks its text as untrusted is by a worker that knew no labels. */
+function labelOfSummary(text: string, flow: FlowLabel | undefined): FlowLabel | undefined {
+  return flow ?? (isEnveloped(text) ? unlabelled : undefined);
 }
 
 /**
@@ -36,9 +49,9 @@ export function isEnveloped(text: string): boolean {
 /** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
 export function summaryMessageOf(
   initial: readonly Message[],
-  { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
+  { summary, replaced, ...labels }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity' | 'flow'>,
 ): ReturnType<typeof summaryMessage> {
-  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), sensitivity);
+  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), labels);
 }
 
 /** What the messages that stay are an answer to; undefined where they begin with their own question. */

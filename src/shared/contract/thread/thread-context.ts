@@ -1,7 +1,8 @@
+import { defined } from '../../base/collections.ts';
 import { pairEach } from './turn-log.ts';
-import type { Sensitivity, Message } from '../message.ts';
+import type { Message } from '../message.ts';
 import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
-import { summaryMessage } from './summary-message.ts';
+import { summaryMessage, type SummaryLabels } from './summary-message.ts';
 
 /** A message with the number of the entry that it came from. A result that was missing has that of its call. */
 export interface ContextMessage {
@@ -16,12 +17,7 @@ export interface ContextMessage {
 export interface ThreadContext {
   readonly manifest: ThreadManifest;
   /** Stands for everything up to entry `upTo`, which `messages` do not repeat. */
-  readonly summary?: {
-    readonly seq: number;
-    readonly text: string;
-    readonly upTo: number;
-    readonly sensitivity?: Sensitivity;
-  };
+  readonly summary?: SummaryLabels & { readonly seq: number; readonly text: string; readonly upTo: number };
   readonly messages: readonly ContextMessage[];
   /** What is written next has a higher number. */
   readonly lastNumber: number;
@@ -39,8 +35,8 @@ export function threadContext(
   let summary: ThreadContext['summary'];
   for (const { seq, entry } of entries) {
     if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) {
-      const { text, upTo, sensitivity } = entry;
-      summary = { seq, text, upTo, ...(sensitivity && { sensitivity }) };
+      const { text, upTo, sensitivity, flow } = entry;
+      summary = defined({ seq, text, upTo, sensitivity, flow });
     }
   }
   const upTo = summary?.upTo ?? 0;
@@ -72,10 +68,7 @@ export function pastOf({ summary, messages }: ThreadContext, runId: string): Thr
   const own = messages.filter((message) => message.runId === runId);
   const others = messages.filter((message) => message.runId !== runId && !isEmpty(message));
   return {
-    messages: [
-      ...(summary ? [summaryMessage(summary.text, summary.sensitivity)] : []),
-      ...others.map(({ message }) => message),
-    ],
+    messages: [...(summary ? [summaryMessage(summary.text, summary)] : []), ...others.map(({ message }) => message)],
     numbers: [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq)],
     logged: own.filter(({ message, byRuntime }) => message.role !== 'user' && !byRuntime).length,
   };

@@ -1,7 +1,8 @@
 import { jsonOr } from '../../base/json.ts';
 import { z } from 'zod';
+import { defined } from '../../base/collections.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
-import { textOf } from '../message.ts';
+import { flowLabel, sensitivity, strictestOf, textOf, type UserMessage, type ToolMessage } from '../message.ts';
 import {
   threadSession,
   type ThreadEntryOf,
@@ -39,6 +40,13 @@ const itemBase = {
   live: z.literal(true).optional().describe('From the run that is running: not in the log yet, and without a number.'),
 };
 
+const labels = {
+  sensitivity: sensitivity.optional().describe('How far it may travel. Absent: `public`.'),
+  sources: flowLabel.shape.sources
+    .optional()
+    .describe('Where it comes from, as far as a model wrote it after it had read what is not trusted.'),
+};
+
 /**
  * What was said and done in a thread, one thing each.
  *
@@ -52,6 +60,7 @@ export const threadItem = z.discriminatedUnion('kind', [
     kind: z.literal('message'),
     role: z.enum(['user', 'assistant', 'system']),
     text: z.string(),
+    ...labels,
   }),
   z.object({ ...itemBase, kind: z.literal('assistant_text'), text: z.string() }),
   z.object({ ...itemBase, kind: z.literal('tool_use'), toolCallId: z.string(), name: z.string(), input: z.unknown() }),
@@ -62,6 +71,8 @@ export const threadItem = z.discriminatedUnion('kind', [
     name: z.string(),
     content: z.string(),
     isError: z.boolean(),
+    ...labels,
+    trust: z.string().optional().describe('Its trust class. Absent: the result of a tool of the operator.'),
   }),
 ]);
 export type ThreadItem = z.infer<typeof threadItem>;
@@ -77,10 +88,13 @@ export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined
   const base = { ...(seq === undefined ? { live: true as const } : { seq }), runId, at };
   switch (message.role) {
     case 'user':
-      return [{ ...base, kind: 'message', role: byRuntime ? 'system' : 'user', text: message.content }];
+      return [
+        { ...base, kind: 'message', role: byRuntime ? 'system' : 'user', text: message.content, ...labelsIn(message) },
+      ];
     case 'tool': {
-      const { toolCallId, toolName, content, isError = false } = message;
-      return [{ ...base, kind: 'tool_result', toolCallId, name: toolName, content, isError }];
+      const { toolCallId, toolName, content, isError = false, trust } = message;
+      const shown = { toolCallId, name: toolName, content, isError, ...labelsIn(message), trust };
+      return [defined({ ...base, kind: 'tool_result', ...shown })];
     }
     case 'assistant': {
       const calls = message.parts.filter((part) => part.type === 'tool_call');
@@ -96,6 +110,17 @@ export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined
       return assertNever(message);
   }
 }
+
+/** Without the parts that others brought: an export has them. */
+function labelsIn({
+  sensitivity: tier,
+  flow,
+}: UserMessage | ToolMessage): Partial<Pick<Result, 'sensitivity' | 'sources'>> {
+  const sources = flow?.sources.length ? flow.sources : undefined;
+  return defined({ sensitivity: strictestOf([tier, flow?.sensitivity]), sources });
+}
+
+type Result = Extract<ThreadItem, { kind: 'tool_result' }>;
 
 /** The first line of an export: the thread, without what only a provider can read. */
 export const exportedThread = threadManifest.omit({ session: true });

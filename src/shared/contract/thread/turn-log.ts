@@ -119,9 +119,15 @@ export function lastReplaced({ began, numbers, spoken }: Numbering, kept: number
   return all[all.length - 1 - kept];
 }
 
-/** By which what crosses is recognised when another process rebuilds it. */
+/** By which what crosses is recognised when another process rebuilds it. Labels of flows are not in it: older workers knew none. */
 export function payloadDigest(messages: readonly Message[]): string {
-  return sha256(canonicalJson(messages));
+  return sha256(canonicalJson(messages.map(withoutFlow)));
+}
+
+function withoutFlow(message: Message): Message {
+  if (message.role !== 'user' && message.role !== 'tool') return message;
+  const { flow: _, ...rest } = message;
+  return rest;
 }
 
 /**

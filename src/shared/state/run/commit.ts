@@ -20,6 +20,7 @@ import type { Log } from '../../base/log.ts';
 import { RunError, type ErrorInfo } from '../../base/errors.ts';
 import type { PendingItem, RunResultBody } from '../../contract/event.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../contract/journal/journal.ts';
+import type { FlowLabel } from '../../contract/message.ts';
 import type { RunUsage } from '../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './commit.lua');
@@ -45,6 +46,7 @@ export interface RecordPatch {
   readonly pending?: readonly PendingItem[];
   readonly result?: RunResultBody;
   readonly error?: ErrorInfo;
+  readonly flow?: FlowLabel;
   /** See the record. */
   readonly inboxRead?: readonly string[];
   readonly startedAt?: string;

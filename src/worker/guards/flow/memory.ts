@@ -116,7 +116,10 @@ export class FlowMemory {
     this.#raise(sensitivity);
     const known = trustClass.safeParse(trust ?? 'user-defined');
     const name = this.#namesOf(toolName)[0] ?? toolName;
-    if (!known.success || isUntrusted(known.data)) {
+    // What the label names is all that is untrusted in it: the class is that of its sources.
+    if (flow && flow.sources.length > 0) {
+      this.addLabelled(content, flow);
+    } else if (!known.success || isUntrusted(known.data)) {
       this.#addUntrusted(content, [{ name, trust: known.data ?? 'external' }]);
     } else if (flow) {
       this.addLabelled(content, flow);

@@ -3,7 +3,11 @@ import type { PendingItem } from '../../../shared/contract/event.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
-import type { PlannedChild } from '../tool.ts';
+import type { ChildSpec, PlannedChild, Tool } from '../tool.ts';
+import { lessTrusted } from '../../../shared/contract/agent/trust.ts';
+import { clean, leastTrusted, unlabelled } from '../../../shared/contract/flow-label.ts';
+import { strictestOf, type FlowLabel } from '../../../shared/contract/message.ts';
+import { labelsOfRun, writtenIn, type RunLabels } from '../../guards/flow/run-labels.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude } from './conclude.ts';
 import type { ReadyCall, PreparedCall } from './prepare.ts';
@@ -52,15 +56,16 @@ export async function delegate(ready: ReadyCall, batch: Batch): Promise<void> {
 /** The same on every worker that comes to this call: its run is created once. */
 function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch): PlannedChild {
   const { childIdFor, depth = 0 } = context;
-  const spec = tool.delegate?.(args, { messages: host.messages });
-  if (!spec || !childIdFor) throw new ToolError('capability_blocked', 'no other agent can be asked here');
+  const asked = tool.delegate?.(args, { messages: host.messages });
+  if (!asked || !childIdFor) throw new ToolError('capability_blocked', 'no other agent can be asked here');
   if (depth >= maxDepth)
     throw new ToolError('depth_limit', `agents may work for each other at most ${maxDepth} deep; answer yourself`);
-  if (Buffer.byteLength(spec.input) > maxInputBytes)
-    throw new ToolError('invalid_input', `the message to ${spec.agentId} is over ${maxInputBytes} bytes`);
-  const tooLong = `the conversation that goes to ${spec.agentId} is over ${maxHistoryBytes} bytes`;
-  if (spec.history && Buffer.byteLength(jsonText(spec.history)) > maxHistoryBytes)
+  if (Buffer.byteLength(asked.input) > maxInputBytes)
+    throw new ToolError('invalid_input', `the message to ${asked.agentId} is over ${maxInputBytes} bytes`);
+  const tooLong = `the conversation that goes to ${asked.agentId} is over ${maxHistoryBytes} bytes`;
+  if (asked.history && Buffer.byteLength(jsonText(asked.history)) > maxHistoryBytes)
     throw new ToolError('invalid_input', tooLong);
+  const spec = labelled(asked, labelsOfRun(host.past.messages(0), host.past.trusted));
   const id = childIdFor(host.step, call.index);
   const requestedAtMs = call.child?.requestedAtMs ?? host.clock.now();
   const item: PendingItem = {
@@ -73,14 +78,30 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
   return { id, index: call.index, spec, item, requestedAtMs };
 }
 
+/** With what this run had read when its model wrote the input, and what goes along was said. */
+function labelled(spec: ChildSpec, labels: RunLabels): ChildSpec {
+  const history = spec.history && labels.onto(spec.history);
+  return { ...spec, history, flow: labels.of(spec.input, writtenIn(history ?? [])) ?? clean };
+}
+
 /** Only an answer is one: a run that did not come to its end is a failed call, whose result names the reason. */
-async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
+async function takeAnswer(asked: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
+  const { flow = unlabelled } = end;
+  const ready = { ...asked, tool: trustedLike(asked.tool, end.flow) };
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
   const hasAnswered = end.status === 'completed' || end.status === 'degraded';
   const result = hasAnswered
     ? await finishResult(ready, end.structured ?? end.text, batch)
     : finishFault(ready, new ToolError('execution_failed', whyNot(end)), batch);
-  conclude(ready, { kind: 'result', result }, durationMs, batch);
+  const isOwn = flow.sources.length === 0 && flow.sensitivity === undefined;
+  conclude(ready, { kind: 'result', result: isOwn ? result : { ...result, flow } }, durationMs, batch);
+}
+
+/** The tool as far as its answer is trusted: no further than what the run had read that gives it. */
+function trustedLike(tool: Tool, flow: FlowLabel = clean): Tool {
+  const trust = lessTrusted(tool.trust, leastTrusted(flow));
+  const sensitivity = strictestOf([tool.sensitivity, flow.sensitivity]) ?? 'public';
+  return trust === tool.trust && sensitivity === tool.sensitivity ? tool : { ...tool, trust, sensitivity };
 }
 
 function whyNot({ status, error }: ChildEnd): string {

@@ -4,6 +4,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import type { Attempt } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
 import { summaryMessageOf } from '../../../shared/contract/thread/summary-message.ts';
+import { labelsOfRun, readBy } from '../../guards/flow/run-labels.ts';
 import { promptTokensOf } from '../../llm/cost.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import { type CompactionAnswer, type CompactionSkip, thresholdOf, type CompactionPolicy } from './policy.ts';
@@ -139,7 +140,8 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   turn.signal.throwIfAborted();
   const replaced = positionOf(state, part.count);
   const { sensitivity } = part;
-  const content = defined({ summary: summary ?? '', replaced, sensitivity });
+  const flow = labelsOfRun(readBy(state), [turn.spec.system]).of(summary ?? '');
+  const content = defined({ summary: summary ?? '', replaced, sensitivity, flow });
   const summaryTokens = tokensOf([summaryMessageOf(state.initial, content)]);
   const beforeTokens = requestTokens(turn, coming);
   const afterTokens = Math.max(0, beforeTokens - tokensOf(state.messages.slice(0, part.count)) + summaryTokens);

@@ -272,7 +272,7 @@ test.each([
 
 test('a summary crosses as far as what it was made from, and no further', () => {
   const text = summaryText('<<<UNTRUSTED_CONTENT trust="derived-untrusted">>>\nThe account is 7.', undefined);
-  const summary = summaryMessage(text, 'internal');
+  const summary = summaryMessage(text, { sensitivity: 'internal' });
   const messages: Message[] = [summary, { role: 'user', content: 'And?' }];
   expect(filters.stripSensitiveOutputs().apply(messages)).toEqual(messages.slice(1));
   expect(filters.bySensitivity({ maxTier: 'internal' }).apply(messages)).toEqual(messages);

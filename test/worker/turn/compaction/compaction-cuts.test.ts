@@ -16,7 +16,7 @@ const steps = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 5 });
 const conversations = fc
   .record({ summarised: fc.boolean(), turns: fc.array(steps, { minLength: 1, maxLength: 6 }) })
   .map(({ summarised, turns }) => [
-    ...(summarised ? [summaryMessage(summaryText('Earlier.', undefined), undefined)] : []),
+    ...(summarised ? [summaryMessage(summaryText('Earlier.', undefined))] : []),
     ...turns.flatMap(turnWith),
   ]);
 

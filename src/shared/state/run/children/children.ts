@@ -19,6 +19,7 @@ import { durationOf, isTerminalStatus, type RunOutcomeView, type RunRecord } fro
 import { stopRun } from '../control/stop-run.ts';
 import type { ThreadKeySpace } from '../../thread/key-space.ts';
 import { lookSoonAtThread, releaseToNext } from '../../thread/lock.ts';
+import type { FlowLabel } from '../../../contract/message.ts';
 import { emptyRunUsage } from '../../../contract/money.ts';
 import { defined } from '../../../base/collections.ts';
 import { withNamedErrors } from '../../errors.ts';
@@ -65,7 +66,7 @@ export interface RunGroup {
 
 /** What a parent gets about the end of this run. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
-  const { runId, status, result, error, costMicrocents, usage, steps, toolCalls } = record;
+  const { runId, status, result, error, costMicrocents, usage, steps, toolCalls, flow } = record;
   const child = {
     kind: 'child',
     id: runId,
@@ -78,6 +79,7 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
     steps,
     toolCalls,
     durationMs: durationOf(record),
+    flow,
     at,
   };
   const parsed = callDecision.safeParse(defined(child));
@@ -117,16 +119,19 @@ export async function notifyParent(record: RunRecord, family: Family): Promise<v
   await addJob({ runId, ...(await afterWait(space, waiting, ended)) });
 }
 
-/** What a run that begins later has of its own. No input: that of the template. */
+/** What a run that begins later has of its own. No input, or no label: that of the template. */
 interface OwnPart extends Pick<NewRun, 'runId' | 'bodyHash'> {
   readonly agent: string;
   readonly input?: string | undefined;
+  readonly flow?: FlowLabel | undefined;
 }
 
 function siblingOf(templateJson: string, ownJson: string): NewRun {
   const template = JSON.parse(templateJson) as NewRun;
-  const { runId, bodyHash, agent, input = template.request.input } = JSON.parse(ownJson) as OwnPart;
-  return { ...template, runId, bodyHash, nonce: newNonce(), request: { ...template.request, agent, input } };
+  const { runId, bodyHash, agent, input = template.request.input, flow } = JSON.parse(ownJson) as OwnPart;
+  const parent = template.parent && flow ? { ...template.parent, flow } : template.parent;
+  const request = { ...template.request, agent, input };
+  return defined({ ...template, runId, bodyHash, nonce: newNonce(), request, parent });
 }
 
 /**
@@ -165,12 +170,18 @@ async function cancelOfParent(runId: string | undefined, { redis, keys }: RunKey
 
 async function waitForGroup(runId: string, { segment, first, later }: RunGroup, { redis, keys }: RunKeySpace) {
   const [template] = later;
-  const own = later.map(({ runId: id, bodyHash, request: { agent, input } }): OwnPart => ({
-    runId: id,
-    bodyHash,
-    agent,
-    input: input === template?.request.input ? undefined : input,
-  }));
+  const flowOf = ({ parent }: NewRun) => (parent?.flow ? jsonText(parent.flow) : '');
+  const own = later.map((run): OwnPart => {
+    const { runId: id, bodyHash, parent } = run;
+    const { agent, input } = run.request;
+    return {
+      runId: id,
+      bodyHash,
+      agent,
+      input: input === template?.request.input ? undefined : input,
+      flow: template && flowOf(run) === flowOf(template) ? undefined : parent?.flow,
+    };
+  });
   const texts = own.map((part) => jsonText(part));
   const args = [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...texts];
   const doing = `wait of run ${runId} for its children`;
