@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { loopGuard } from '../src/shared/contract/agent/loop-guard.ts';
+import { unfinishedWork } from '../src/shared/contract/unfinished.ts';
 import { docsPage, pageAgents, pageFiles } from './support/docs-page.ts';
 import { firstCells } from './support/markdown.ts';
 
@@ -23,4 +24,8 @@ test('the table of the loop guard has its fields with their defaults', () => {
         ?.trim(),
       field,
     ).toBe(String(value));
+});
+
+test('the table of what stays of a run has the fields of the contract', () => {
+  expect(firstCells(page, 'What stays of a run without an answer')).toEqual(Object.keys(unfinishedWork.shape));
 });

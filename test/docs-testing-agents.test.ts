@@ -87,6 +87,7 @@ test('the page has every field of a run', () => {
     text: 1,
     output: 1,
     error: 1,
+    unfinished: 1,
     calls: 1,
     costMicrocents: 1,
     usage: 1,

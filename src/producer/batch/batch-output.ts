@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/base/errors.ts';
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
+import { unfinishedWork } from '../../shared/contract/unfinished.ts';
 import { runStatus } from '../../shared/contract/run.ts';
 import { executionIdParts, type BatchLine, type BatchSource } from './batch-file.ts';
 import { OutputLock } from './output-lock.ts';
@@ -19,6 +20,7 @@ export const batchResult = z.object({
   status: runStatus,
   text: z.string(),
   error: errorInfo.optional(),
+  unfinished: unfinishedWork.optional(),
   costMicrocents: microcents,
   usage: runUsage.optional(),
 });

@@ -330,8 +330,8 @@ function headOf({ line, id, executionId }: Pick<BatchLine, 'line' | 'id' | 'exec
 }
 
 function resultOf(run: OutstandingRun, outcome: RunOutcomeView): BatchResult {
-  const { status, text, error, costMicrocents, usage } = outcome;
-  return { ...headOf(run), runId: run.runId, status, text, error, costMicrocents, usage };
+  const { status, text, error, unfinished, costMicrocents, usage } = outcome;
+  return { ...headOf(run), runId: run.runId, status, text, error, unfinished, costMicrocents, usage };
 }
 
 function badLine(problem: string): ErrorInfo {

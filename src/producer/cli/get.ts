@@ -61,6 +61,23 @@ function textOf(view: RunView, thread: ThreadView | undefined, cli: Cli): string
     ways.length > 0 ? `${ways.join('\n')}\n` : '',
     attemptsOf(view, cli.stdout),
     view.result?.text ? `${printable(view.result.text)}\n` : '',
+    unfinishedOf(view),
+  ]
+    .filter((part) => part !== '')
+    .join('\n');
+}
+
+/** What a run left that has no answer. */
+function unfinishedOf({ unfinished }: RunView): string {
+  if (!unfinished) return '';
+  const results = unfinished.results.map(({ toolName, content, isError, withheld }) => {
+    const text = withheld ? 'secret, withheld' : oneLine(content, 200);
+    return [isError ? `${toolName}, failed` : toolName, text] as const;
+  });
+  const earlier = unfinished.omitted > 0 ? [['earlier', `${count(unfinished.omitted)} more results`] as const] : [];
+  return [
+    unfinished.text === '' ? '' : `Its last text before it ended:\n${printable(unfinished.text)}\n`,
+    results.length === 0 ? '' : `What its tools answered:\n${table(known([...earlier, ...results]))}`,
   ]
     .filter((part) => part !== '')
     .join('\n');

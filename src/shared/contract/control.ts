@@ -3,6 +3,7 @@ import { errorInfo } from '../base/errors.ts';
 import { jsonText, storedJson } from '../base/json.ts';
 import { flowLabel } from './message.ts';
 import { microcents, runUsage } from './money.ts';
+import { unfinishedWork } from './unfinished.ts';
 
 /** How a cancel treats what is going on. `drain` lets the current step finish; the default stops at once. */
 export const cancelRequest = z.strictObject({
@@ -121,6 +122,8 @@ export const callDecision = z.discriminatedUnion('kind', [
     text: z.string(),
     structured: z.unknown().optional(),
     error: errorInfo.optional(),
+    /** What it left without an answer. No model reads it: it has no label. */
+    unfinished: unfinishedWork.optional(),
     costMicrocents: microcents,
     usage: runUsage.optional(),
     steps: z.int().min(0),

@@ -18,6 +18,7 @@ import { attempt } from './journal/journal.ts';
 import { jsonText, storedJson } from '../base/json.ts';
 import { mediaRequest } from './media.ts';
 import { flowLabel, message } from './message.ts';
+import { unfinishedWork } from './unfinished.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode, type RunNode } from './node.ts';
 import { runQueue } from './queues.ts';
@@ -260,6 +261,8 @@ export const runRecord = z.object({
   error: errorInfo.optional(),
   /** Of a child that has ended: what it had read when it wrote its answer. Absent: an older worker ended it, or none. */
   flow: flowLabel.optional(),
+  /** Of a run that failed or was cancelled. Absent in lists, and where it has brought nothing. */
+  unfinished: unfinishedWork.optional(),
   /** Ids of the messages that the user wrote while the run worked and that its journal has. It outlives the journal. Absent: nothing. */
   inboxRead: z.array(z.string()).optional(),
 });
@@ -279,6 +282,8 @@ export const runView = z.object({
   cancelling: z.boolean(),
   result: runResult.optional(),
   error: errorInfo.optional(),
+  /** What it has brought although it has no answer. Absent in lists. */
+  unfinished: unfinishedWork.optional(),
   usage: runUsage.optional(),
   costMicrocents: microcents,
   /** The part of it that runs cost which worked for this one. Absent: none did. */
@@ -315,6 +320,7 @@ export const runOutcomeView = z.object({
   text: z.string(),
   result: runResult.optional(),
   error: errorInfo.optional(),
+  unfinished: unfinishedWork.optional(),
   usage: runUsage.optional(),
   costMicrocents: microcents,
   steps: z.int(),
@@ -341,6 +347,7 @@ export function viewOf(
     cancelling: Boolean(record.cancel) && !isTerminalStatus(record.status),
     result: record.result,
     error: record.error,
+    unfinished: record.unfinished,
     usage: record.usage,
     costMicrocents: record.costMicrocents,
     childCostMicrocents: record.childCostMicrocents,
@@ -376,9 +383,20 @@ export function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' |
 }
 
 export function outcomeViewOf(record: RunRecord): RunOutcomeView {
-  const { runId, status, result, error, usage, costMicrocents, steps } = record;
+  const { runId, status, result, error, unfinished, usage, costMicrocents, steps } = record;
   const text = result?.text ?? '';
-  return { runId, status, text, result, error, usage, costMicrocents, steps, durationMs: durationOf(record) };
+  return {
+    runId,
+    status,
+    text,
+    result,
+    error,
+    unfinished,
+    usage,
+    costMicrocents,
+    steps,
+    durationMs: durationOf(record),
+  };
 }
 
 /**

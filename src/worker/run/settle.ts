@@ -18,6 +18,7 @@ import { continueFrom, resultsSoFar, type TurnState } from '../../shared/contrac
 import { dropChildren } from './delegate.ts';
 import type { OpenRun } from './run-context.ts';
 import { type JobOutcome, durationMs, totalsOf } from './outcome.ts';
+import { unfinishedOf } from './unfinished.ts';
 import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
 import { keepsAsks, stopChildren, suspend, type Ending, type SettleDeps } from './suspend.ts';
@@ -133,7 +134,8 @@ async function fail(run: OpenRun, ending: Ending<'failed'>, deps: SettleDeps): P
   const partial = partialText === '' ? undefined : partialText;
   run.writer.emit({ type: 'run.failed', error: info, usage, costMicrocents, durationMs: ms, partial });
   const closing = `(error: ${info.message})`;
-  await close(run, { status: 'failed', state: ending.state, closing }, { error: info }, deps);
+  const unfinished = unfinishedOf(ending.state, partialText, deps.ports.redactor);
+  await close(run, { status: 'failed', state: ending.state, closing }, { error: info, unfinished }, deps);
   return { kind: 'ended', status: 'failed', error };
 }
 
@@ -177,7 +179,8 @@ async function cancelled(
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   const ms = durationMs(run.record, deps.ports.clock);
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });
-  await close(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, {}, deps);
+  const unfinished = unfinishedOf(denied, '', deps.ports.redactor);
+  await close(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, { unfinished }, deps);
   return { kind: 'ended', status: 'cancelled' };
 }
 
@@ -227,7 +230,7 @@ function closingOf({ text, media, emptyResponse, state }: Completed): Pick<TurnR
 async function close(
   run: OpenRun,
   turn: Omit<TurnRecord, 'durationMs' | 'error'>,
-  ended: Pick<RecordPatch, 'result' | 'error'>,
+  ended: Pick<RecordPatch, 'result' | 'error' | 'unfinished'>,
   { ports }: SettleDeps,
 ): Promise<void> {
   const { status, state } = turn;

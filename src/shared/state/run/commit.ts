@@ -22,6 +22,7 @@ import type { PendingItem, RunResultBody } from '../../contract/event.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../contract/journal/journal.ts';
 import type { FlowLabel } from '../../contract/message.ts';
 import type { RunUsage } from '../../contract/money.ts';
+import type { UnfinishedWork } from '../../contract/unfinished.ts';
 
 const script = loadScript(import.meta.url, './commit.lua');
 
@@ -47,6 +48,7 @@ export interface RecordPatch {
   readonly result?: RunResultBody;
   readonly error?: ErrorInfo;
   readonly flow?: FlowLabel;
+  readonly unfinished?: UnfinishedWork | undefined;
   /** See the record. */
   readonly inboxRead?: readonly string[];
   readonly startedAt?: string;

@@ -3,8 +3,9 @@ import { legibleRecord } from '../../contract/run-record.ts';
 import { runRecord, type Lineage, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
 
-/** A record without what no list shows: the input of the run, and the conversation that it began with. */
-const listedFields = Object.keys(runRecord.shape).filter((field) => field !== 'request' && field !== 'parent');
+const unlisted = ['request', 'parent', 'unfinished'];
+/** A record without what no list shows: the input of the run, the conversation that it began with, and what it left without an answer. */
+const listedFields = Object.keys(runRecord.shape).filter((field) => !unlisted.includes(field));
 const hashFields = ['listedRequest', 'listedParent', ...listedFields];
 
 /** As much of a request as lists show; it is a request itself. Stands beside the whole one, and like that it never changes. */

@@ -66,7 +66,7 @@ export interface RunGroup {
 
 /** What a parent gets about the end of this run. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
-  const { runId, status, result, error, costMicrocents, usage, steps, toolCalls, flow } = record;
+  const { runId, status, result, error, unfinished, costMicrocents, usage, steps, toolCalls, flow } = record;
   const child = {
     kind: 'child',
     id: runId,
@@ -74,6 +74,7 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
     text: cutText(result?.text ?? '', maxTextBytes),
     structured: result?.structured,
     error,
+    unfinished,
     costMicrocents,
     usage,
     steps,
