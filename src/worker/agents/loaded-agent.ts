@@ -9,6 +9,7 @@ import { grantsOf, isReservedName } from '../tools/names.ts';
 import type { Tool } from '../tools/tool.ts';
 import { invalidManifest } from './define-judge.ts';
 import { isAgent, type Agent } from './define-agent.ts';
+import { flowProblems } from './flow-problems.ts';
 
 /** An agent whose tool names have all been found. */
 export interface LoadedAgent extends Agent {
@@ -85,7 +86,10 @@ export function withNamed(
       problems.push(`tool ${name}: ${messageOf(error)}`);
     }
   }
-  problems.push(...reservedNames(definition, tools), ...optionProblems(definition, tools));
+  const { agentTools, handoffs } = definition;
+  const others = [...Object.keys(agentTools), ...handoffs.map(({ agent: to }) => handoffToolName(to))];
+  problems.push(...reservedNames(definition, tools), ...optionProblems(definition, tools, others));
+  problems.push(...flowProblems(definition, tools, others));
   // What servers and capabilities bring is known only once they run.
   const bringsMore =
     definition.capabilities.length > 0 || definition.tools.some((name) => name.startsWith(serverPrefix));
@@ -105,9 +109,8 @@ function reservedNames({ agentTools }: AgentDefinition, tools: readonly Tool[]):
 }
 
 /** Options for tools that the agent cannot have. Those that only a capability brings are known once it is asked. */
-function optionProblems(definition: AgentDefinition, tools: readonly Tool[]): string[] {
-  const { toolOptions, capabilities, mcpServers, agentTools, handoffs } = definition;
-  const others = [...Object.keys(agentTools), ...handoffs.map(({ agent }) => handoffToolName(agent))];
+function optionProblems(definition: AgentDefinition, tools: readonly Tool[], others: readonly string[]): string[] {
+  const { toolOptions, capabilities, mcpServers } = definition;
   const own = new Set([...tools.map(({ name }) => name), ...others]);
   const grants = grantsOf(definition);
   return Object.keys(toolOptions).flatMap((key) => {
