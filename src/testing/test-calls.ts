@@ -1,4 +1,5 @@
 import { isTerminal, type EventOf, type RunEvent } from '../shared/contract/event.ts';
+import { flowDecision, type FlowDecision, type FlowFinding } from '../shared/contract/flow.ts';
 import type { ToolErrorKind } from '../shared/base/errors.ts';
 import type { ToolLog } from './stand-ins.ts';
 
@@ -15,6 +16,8 @@ export interface TestCall {
   /** What the code of the tool, or its stand-in, returned; of a call that another run does, the beginning of its answer. */
   readonly result?: unknown;
   readonly error?: { readonly kind: ToolErrorKind; readonly message: string };
+  /** What the data-flow policy found, and what became of the call: see `dataFlowPolicy`. Absent: nothing was found. */
+  readonly flow?: { readonly decision: FlowDecision; readonly findings: readonly FlowFinding[] };
   /** The agent whose model asked for it. */
   readonly agent: string | undefined;
   readonly runId: string;
@@ -71,6 +74,16 @@ export function callsOf(events: readonly RunEvent[], log: ToolLog): TestCall[] {
         const call = find(event) ?? begin(event);
         // A call that is refused starts without its arguments.
         if (Object.keys(event.args).length > 0) call.args = event.args;
+        break;
+      }
+      case 'dataflow.flagged':
+      case 'dataflow.asked':
+      case 'dataflow.blocked':
+      case 'dataflow.declassified': {
+        const decision = flowDecision.parse(event.type.slice('dataflow.'.length));
+        // Of a call that a script makes it comes before the call begins.
+        const call = find(event) ?? begin({ ...event, type: 'tool.call.start' });
+        if (call) call.flow = { decision, findings: event.findings };
         break;
       }
       case 'tool.execute.end':

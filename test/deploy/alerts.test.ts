@@ -23,6 +23,9 @@ function configured(): Record<string, string> {
   for (const agent of ['steady', 'dear', 'unpriced', 'failing', 'refused'])
     writeFileSync(join(folder, `${agent}.yaml`), `model: m-${agent}\ninstructions: Be brief.\nretry: { max: 1 }\n`);
   writeFileSync(join(folder, 'hands.yaml'), 'model: m-steady\ninstructions: Act.\ntools: [charge, put]\n');
+  const policy = 'dataFlowPolicy: { mode: enforce, tools: { put: { afterUntrusted: false } } }';
+  const guarded = `tools: [look, put]\ntoolOptions: { look: { trust: external } }\n${policy}\n`;
+  writeFileSync(join(folder, 'guarded.yaml'), `model: m-steady\ninstructions: Act.\n${guarded}`);
   symlinkSync(join(import.meta.dirname, '../fixtures/agents/tools'), join(folder, 'tools'));
   const prices = { 'm-steady': 1, 'm-dear': 100_000, 'm-failing': 1, 'm-refused': 1 };
   const lines = Object.entries(prices).map(
@@ -185,6 +188,16 @@ const incidents: readonly (readonly [
       await watched.run('hands', unfinished, { limits: { maxSteps: 1 } });
       for (let n = 0; n < 4; n++) await watched.run('steady');
       return { before, after: await watched.scrape(), recurs: 'every minute', minutesAfter: 15 };
+    },
+  ],
+  [
+    'a call after an untrusted text is stopped',
+    ['MillraceDataFlowBlocked'],
+    async (watched) => {
+      const before = await watched.scrape();
+      const look = { calls: [{ name: 'look', args: { id: 'page' } }] };
+      await watched.run('guarded', [look, { calls: [{ name: 'put', args: { id: 'out' } }] }, { text: 'Done.' }]);
+      return { before, after: await watched.scrape() };
     },
   ],
   [

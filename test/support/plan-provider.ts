@@ -40,6 +40,8 @@ export class PlanProvider implements AsyncDisposable {
   readonly titled: string[] = [];
   blockTitles = false;
   unplanned: Unplanned = () => undefined;
+  /** What the model writes for `%name` in arguments: texts that the run's input, and so its user, does not have. */
+  readonly words = new Map<string, string>();
   /** Summaries that were asked for. */
   summaries = 0;
   readonly #calls: {
@@ -121,13 +123,15 @@ export class PlanProvider implements AsyncDisposable {
         else if (paceMs > 0) await new Promise((resolve) => setTimeout(resolve, paceMs));
         if (response.destroyed) return;
       }
-      response.end(`${callChunks(step)}${endChunks(step.calls ? 'tool_calls' : 'stop')}`);
+      response.end(`${callChunks(step, this.words)}${endChunks(step.calls ? 'tool_calls' : 'stop')}`);
     };
   }
 }
 
-function callChunks({ calls = [] }: PlannedStep): string {
-  return calls.map(({ name, args = {}, id }, index) => callChunk(index, name, JSON.stringify(args), id)).join('');
+function callChunks({ calls = [] }: PlannedStep, words: ReadonlyMap<string, string>): string {
+  const written = (args: unknown) =>
+    [...words].reduce((text, [name, word]) => text.replaceAll(`%${name}`, word), JSON.stringify(args));
+  return calls.map(({ name, args = {}, id }, index) => callChunk(index, name, written(args), id)).join('');
 }
 
 function callChunk(index: number, name: string, args: string, id = `call_${index}`): string {
