@@ -53,6 +53,14 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'Where data may flow: what becomes of calls that would carry untrusted data out. See [security](../security.md).',
   loopGuard:
     'From when on a run goes in circles, and so is stopped step by step: `true` for the defaults, `false` for never. Default: `LOOP_GUARD` of the worker. See [loops and limits](../loops-and-limits.md).',
+  causalityMonitor:
+    'Watches what crosses between agents once one of them was denied something: `strictness` and phrases of your own (`denialPatterns`). See [lateral-leak guards](../policies-and-trust.md#lateral-leak-guards).',
+  mergeGuard:
+    'Measures how much children of little trust have of a merged answer, in its fan-outs that a judge merges.',
+  protocolGuard:
+    'What becomes of control characters and breaks of an SSE frame in results of its tools and answers of its models: `escape`, `replace` or `reject`.',
+  commentary:
+    'What becomes of a text that its model writes beside tool calls where it leaves the run: `pass`, `wrap` or `strip`.',
   policies: 'Rules about calls. See [policies and trust](../policies-and-trust.md).',
   policyDenial: 'A denial by a rule fails the run with `tool_denied`, or goes to the model.',
   approvalDenial: 'A denial by a person, or by the clock, does.',

@@ -21,6 +21,7 @@ export function aFinding(runId: string, toolCallId: string, changes: Partial<Flo
 type FlowEvent = Extract<OutgoingEvent, { type: 'dataflow.flagged' }>;
 
 export function aLeak(runId: string): OutgoingEvent {
-  const leak = { vector: 'commentary', severity: 'high', decision: 'blocked', contentSha256: 'ab' };
+  const contentSha256 = 'ab'.repeat(32);
+  const leak = { vector: 'child-answer', severity: 'high', decision: 'blocked', contentSha256 } as const;
   return { runId, timestamp: foundAt, agentId: 'support', type: 'agent.lateral-leak.detected', ...leak };
 }

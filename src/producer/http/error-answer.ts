@@ -2,7 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/base/errors.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import type { Socket } from 'node:net';
-import { jsonText } from '../../shared/base/json.ts';
+import { wireJson } from './wire-json.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { App } from './app.ts';
 
@@ -89,7 +89,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   else ports.log.info(facts, 'request refused');
   void reply.code(status).headers(headers);
   const isBodyBegun = code === 'payload_too_large' || request.raw.readableDidRead;
-  if (isBodyBegun && !request.raw.complete) endAfterBody(request, reply, jsonText(body));
+  if (isBodyBegun && !request.raw.complete) endAfterBody(request, reply, wireJson(body));
   else void reply.send(body);
 }
 
@@ -121,7 +121,7 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const message = tooLarge ? 'the request line and headers are over 16 KiB' : 'this is not an HTTP request';
   const code = tooLarge ? 'payload_too_large' : 'validation';
-  const body = jsonText({ error: { code, message, retryable: false } });
+  const body = wireJson({ error: { code, message, retryable: false } });
   const status = tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
   const head = [
     `HTTP/1.1 ${status}`,

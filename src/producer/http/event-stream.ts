@@ -5,11 +5,11 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
-import { jsonText } from '../../shared/base/json.ts';
 import type { Services } from './app.ts';
 import { errorAnswer } from './error-answer.ts';
 import type { ChatLine } from '../client/chat/chat-turn.ts';
 import { shownIn, type EventProfile } from '../../shared/dialects/project.ts';
+import { wireJson } from './wire-json.ts';
 
 /** What a stream of events or lines is sent with. */
 interface Sending<T> {
@@ -122,7 +122,7 @@ export interface StreamFormat extends Framing<RunEvent> {
 const sse: StreamFormat = {
   contentType: 'text/event-stream; charset=utf-8',
   keepAlive: ': keep-alive\n\n',
-  frame: encodedOnce((event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`),
+  frame: encodedOnce((event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${wireJson(event)}\n\n`),
   // Only the last one has the number of the event, those before it the number before: a client that resumes after a break in
   // between gets all of them again, and misses none.
   frames: (events, id) =>
@@ -130,27 +130,27 @@ const sse: StreamFormat = {
       events
         .map((event, index) => {
           const number = index === events.length - 1 ? id : id - 1;
-          return `id: ${number}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`;
+          return `id: ${number}\nevent: ${event.type}\ndata: ${wireJson(event)}\n\n`;
         })
         .join(''),
     ),
-  failure: (body) => `event: error\ndata: ${jsonText(body)}\n\n`,
+  failure: (body) => `event: error\ndata: ${wireJson(body)}\n\n`,
 };
 
 const ndjson: StreamFormat = {
   contentType: 'application/x-ndjson; charset=utf-8',
   keepAlive: '\n',
-  frame: encodedOnce((event) => `${jsonText(event)}\n`),
-  frames: (events) => Buffer.from(events.map((event) => `${jsonText(event)}\n`).join('')),
-  failure: (body) => `${jsonText(body)}\n`,
+  frame: encodedOnce((event) => `${wireJson(event)}\n`),
+  frames: (events) => Buffer.from(events.map((event) => `${wireJson(event)}\n`).join('')),
+  failure: (body) => `${wireJson(body)}\n`,
 };
 
 /** The lines of a chat turn. Its readers parse every line, so that signs of life are JSON as well. */
 export const chatFraming: Framing<ChatLine> = {
   contentType: 'application/x-ndjson',
   keepAlive: '{"type":"heartbeat"}\n',
-  frame: (line) => Buffer.from(`${jsonText(line)}\n`),
-  failure: ({ error }) => `${jsonText({ type: 'error', data: error })}\n`,
+  frame: (line) => Buffer.from(`${wireJson(line)}\n`),
+  failure: ({ error }) => `${wireJson({ type: 'error', data: error })}\n`,
 };
 
 /** What an `Accept` header asks for: NDJSON when it is named and SSE is not named before it, else SSE. */

@@ -8,7 +8,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { runQueue } from '../../shared/contract/queues.ts';
 import { newNonce, publicId } from '../../shared/base/ids.ts';
 import { invalid } from '../../shared/base/problems.ts';
-import { jsonText } from '../../shared/base/json.ts';
+import { wireJson } from './wire-json.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -85,7 +85,7 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
       return success ? { value: data } : { error: invalid('validation', 'the request is not valid', error, schema) };
     };
   });
-  app.setSerializerCompiler(() => (answer) => jsonText(answer));
+  app.setSerializerCompiler(() => (answer) => wireJson(answer));
   readJsonBodies(app, services.bodyRoom);
   answerErrors(app, options);
   setHeaders(app);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { RunError } from '../base/errors.ts';
 import { type EventBody, type EventEnvelope, type EventType } from './event.ts';
 import { flowDecision, flowEvent, maxFlowFindings, type FlowFinding } from './flow.ts';
-import { reservedEvents } from './reserved.ts';
+import { lateralLeakFinding } from './agent/lateral-leak.ts';
 
 export const auditVersion = 1;
 
@@ -26,7 +26,7 @@ export const flowAudit = z.object({
 });
 export type FlowAudit = Readonly<z.infer<typeof flowAudit>>;
 
-const { vector, severity, decision } = reservedEvents['agent.lateral-leak.detected'].shape;
+const { vector, severity, decision } = lateralLeakFinding;
 
 /** What the guards between agents found in what one handed to another. */
 export const leakAudit = z.object({ ...entryHead, kind: z.literal('leak'), vector, severity, decision });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { errorInfo } from '../base/errors.ts';
 import { jsonText, storedJson } from '../base/json.ts';
+import { leakReport } from './agent/lateral-leak.ts';
 import { flowLabel } from './message.ts';
 import { microcents, runUsage } from './money.ts';
 import { unfinishedWork } from './unfinished.ts';
@@ -131,6 +132,8 @@ export const callDecision = z.discriminatedUnion('kind', [
     durationMs: z.int().min(0).optional(),
     /** What it had read when it wrote its answer. Absent: it is not known, because an older worker or none ended it. */
     flow: flowLabel.optional(),
+    /** For the guards of its parents. Absent: none of them watches. */
+    leaks: leakReport.optional(),
     /** The run that began in its place. */
     next: z.string().optional(),
     at: z.string(),

@@ -29,6 +29,7 @@ import { flowEvent, shownFlow } from './flow.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
+import { lateralLeakFinding } from './agent/lateral-leak.ts';
 
 export const eventVersion = 1;
 
@@ -400,6 +401,10 @@ export const eventBodies = {
   'agent.fanout.merged': event(
     'All of them have ended, and their answers are one. `statuses` (`completed`, `failed`, `budget_exceeded`, `cancelled`) and `weights`, their shares where a merge guard measured them, are in the order of `children`.',
     { strategy: text, children: z.array(text), statuses: z.array(text), weights: z.array(z.number()).optional() },
+  ),
+  'agent.lateral-leak.detected': event(
+    'A guard found something in a text that crosses between agents or leaves the run. Each finding is emitted once, with what the guard did about it; the text is in no event.',
+    lateralLeakFinding,
   ),
   'agent.evaluator.iteration': event(
     'An answer was evaluated. One that did not pass goes back with what is wrong with it.',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { lessTrusted, trustClass } from './agent/trust.ts';
+import { commentaryMode, shownCommentary } from './commentary.ts';
 
 /** Reasoning text with the provider's opaque proof. `meta` goes back to the same provider and never into an event. */
 export const reasoningPart = z.object({
@@ -91,7 +92,12 @@ export const userMessage = z.object({
   /** Of a text that a model wrote. Absent: the user's own words. */
   flow: flowLabel.optional(),
 });
-export const assistantMessage = z.object({ role: z.literal('assistant'), parts: z.array(assistantPart) });
+export const assistantMessage = z.object({
+  role: z.literal('assistant'),
+  parts: z.array(assistantPart),
+  /** What becomes of its text where it leaves the run, as that stands beside calls. Absent: nothing. */
+  commentary: commentaryMode.exclude(['pass']).optional(),
+});
 export const toolMessage = z.object({
   role: z.literal('tool'),
   toolCallId: z.string(),
@@ -121,6 +127,15 @@ export type Message = z.infer<typeof message>;
 /** The visible text of an assistant message. */
 export function textOf(m: AssistantMessage): string {
   return m.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
+
+/** The message with its text as it leaves the run: with, without or between the marks of commentary. Its calls stay. */
+export function withShownCommentary(message: AssistantMessage): AssistantMessage {
+  const { commentary, parts } = message;
+  if (!commentary) return message;
+  const shown = shownCommentary(textOf(message), commentary);
+  const others = parts.filter((part) => part.type !== 'text');
+  return { role: 'assistant', parts: shown === '' ? others : [{ type: 'text', text: shown }, ...others] };
 }
 
 /** The tool calls of an assistant message, in the order the model made them. */

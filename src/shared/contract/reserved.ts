@@ -5,22 +5,13 @@ import type { ErrorCode } from '../base/errors.ts';
 export const reservedEvents = {
   'agent.followup.queued': z.object({}),
   'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
-  'agent.lateral-leak.detected': z.object({
-    vector: z.string(),
-    severity: z.string(),
-    decision: z.string(),
-    contentSha256: z.string(),
-  }),
   'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
   'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
   'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),
 } as const satisfies Record<string, z.ZodObject>;
 
 /** Codes whose meaning is fixed. Nothing throws them. */
-export const reservedErrorCodes = [
-  'protocol_injection_rejected',
-  'invalid_fallback_policy',
-] as const satisfies readonly ErrorCode[];
+export const reservedErrorCodes = ['invalid_fallback_policy'] as const satisfies readonly ErrorCode[];
 
 /** Fields of a job whose form is fixed. Nothing writes or reads them. */
 export const reservedJobFields = { traceparent: z.string().max(128).optional() };

@@ -1,6 +1,7 @@
 import { reservedJobFields } from './reserved.ts';
 import { z } from 'zod';
 import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
+import { leakReport, leakWatch } from './agent/lateral-leak.ts';
 import { deadlineOf } from './deadline.ts';
 import { decisionView, decisionViews, pendingViewOf, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from '../base/errors.ts';
@@ -194,6 +195,8 @@ export const lineage = z.object({
   maxWorkMs: z.int().min(1).optional(),
   /** What the run that asks had read when its model wrote the input and the history. Absent: an older worker asks, and it is not known. */
   flow: flowLabel.optional(),
+  /** What guards of its parents watch for. Absent: none does. */
+  leaks: leakWatch.optional(),
 });
 export type Lineage = z.output<typeof lineage>;
 
@@ -265,6 +268,8 @@ export const runRecord = z.object({
   unfinished: unfinishedWork.optional(),
   /** Ids of the messages that the user wrote while the run worked and that its journal has. It outlives the journal. Absent: nothing. */
   inboxRead: z.array(z.string()).optional(),
+  /** Of a child that has ended, for the guards of its parents. */
+  leaks: leakReport.optional(),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

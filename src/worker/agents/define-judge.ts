@@ -2,6 +2,7 @@ import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError, errorInfo } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
+import { leakReport, type LeakFinding } from '../../shared/contract/agent/lateral-leak.ts';
 import { microcents, usage } from '../../shared/contract/money.ts';
 
 /** The fan-out whose answers are merged. */
@@ -84,6 +85,8 @@ export const childOutcome = z.object({
   costMicrocents: microcents,
   toolCalls: z.int().min(0),
   durationMs: z.number().min(0).optional(),
+  /** What the child has read and was denied, where a guard of its parent watches for it. */
+  leaks: leakReport.optional(),
 });
 export type ChildOutcome = z.infer<typeof childOutcome>;
 
@@ -98,9 +101,10 @@ export interface MergeToCheck {
   readonly text: string;
 }
 
-/** `weights`: the share of each child in the merged text, in their order. */
-export type MergeVerdict =
-  | { readonly kind: 'pass'; readonly weights?: readonly number[] }
-  | { readonly kind: 'block'; readonly reason: string };
+/** `weights`: the share of each child in the merged text, in their order. `leak`: a finding, which is emitted. */
+export type MergeVerdict = { readonly leak?: LeakFinding | undefined } & (
+  | { readonly kind: 'pass'; readonly weights?: readonly number[]; readonly flagged?: readonly string[] }
+  | { readonly kind: 'block'; readonly reason: string }
+);
 
 export type MergeGuard = (merge: MergeToCheck) => MergeVerdict;

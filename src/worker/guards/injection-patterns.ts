@@ -8,7 +8,7 @@ import { fold } from './folded-text.ts';
  * what stands between two words, ` + ` for at most two words more, ` .. ` for up to 32 characters within one sentence (16
  * in `letters`). All is compared in the form that `fold` gives: without case, accents, look-alikes and invisible characters.
  */
-interface InjectionEntry {
+export interface InjectionEntry {
   /** What a finding is called. Several entries may share a name: they are the same thing in several languages. */
   readonly name: string;
   /** Why text like this is no mere data. */
@@ -275,7 +275,8 @@ function expressionOf(source: string, wide: string, narrow: string): string {
     .replaceAll('\u0001', wide);
 }
 
-function compiled({ name, words = [], letters = [], signs = [] }: InjectionEntry): InjectionPattern[] {
+/** The patterns of an entry. */
+export function compiled({ name, words = [], letters = [], signs = [] }: InjectionEntry): InjectionPattern[] {
   const sources = [
     ...words.map(wordsExpression),
     ...letters.map((source) => expressionOf(source, letterGap, between.replace('{1,6}', '{0,6}'))),

@@ -128,9 +128,14 @@ export interface StreamingAgent {
 }
 
 /** An agent of this process as a child of a fan-out. A handle has one run at a time: each child needs its own. */
-export function childOf(agent: StreamingAgent, input: string): FanOutChild {
+export function childOf(
+  agent: StreamingAgent,
+  input: string,
+  { origins }: Pick<FanOutChild, 'origins'> = {},
+): FanOutChild {
   return {
     agentId: agent.id,
+    ...(origins && { origins }),
     async invoke(signal, report) {
       const stream = agent.stream(input, { signal });
       let spent: Spent = { usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };

@@ -12,6 +12,7 @@ import { loadedAll, type LoadedAgent } from '../agents/loaded-agent.ts';
 import { createToolkit, type ToolServices } from '../agents/toolkit.ts';
 import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
+import { bothGuards, guardOf } from '../orchestration/merge-guard.ts';
 import { knownTools } from '../run/toolbox.ts';
 import { CompactionRequests } from '../turn/compaction/policy.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing, AgentStream } from './agent-handle.ts';
@@ -99,7 +100,12 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
     compact: async () => (await compactionRequests?.ask()) ?? { compacted: false, reason: 'no-memory' },
     toTool: (toolOptions) => createAgentTool(loaded.definition, toolOptions, agent),
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
-    fanOut: (asked, fanOutDeps) => runFanOut(asked, { clock: ports.clock, ...fanOutDeps }),
+    fanOut: (asked, fanOutDeps) =>
+      runFanOut(asked, {
+        clock: ports.clock,
+        ...fanOutDeps,
+        mergeGuard: bothGuards(guardOf(loaded.definition), fanOutDeps?.mergeGuard),
+      }),
   };
 }
 

@@ -31,7 +31,13 @@ export async function runChild(
   const settled = await within(budget.durationMs, work, clock, stop);
   const isLate = own?.aborted === true && own.reason !== stop.reason;
   const outcome = outcomeOf(settled, spent, budget);
-  return { agentId, id, ...(isLate ? exceeded(outcome, `${budget.durationMs} ms`) : withinBudget(outcome, budget)) };
+  const leaks = child.origins && { leaks: { denials: [], origins: [...child.origins] } };
+  return {
+    agentId,
+    id,
+    ...leaks,
+    ...(isLate ? exceeded(outcome, `${budget.durationMs} ms`) : withinBudget(outcome, budget)),
+  };
 }
 
 function outcomeOf(settled: Settled, spent: Spent, budget: Budget): ChildOutcome {

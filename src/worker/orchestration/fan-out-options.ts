@@ -1,6 +1,7 @@
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
+import { trustClass, type TrustClass } from '../../shared/contract/agent/trust.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { longestMs } from './orchestration.ts';
@@ -20,6 +21,8 @@ export interface FanOutChild {
   readonly agentId: string;
   /** Names it in events and placeholders, for instance its run. Default: `agentId`. */
   readonly id?: string;
+  /** The classes of the texts that it reads, for a merge guard. Default: none but its user's. A run in a fleet says so by itself. */
+  readonly origins?: readonly TrustClass[];
   /**
    * Starts the child. What it answers decides everything else, so a fan-out that is run again with the same answers, in the
    * same order, ends the same way. The answer of `AgentHandle.run` will do too, except under a budget of tool calls, which
@@ -69,7 +72,14 @@ export interface FanOutPlan<T> {
 const aFunction = z.custom<unknown>((value) => typeof value === 'function', 'must be a function');
 const given = z.strictObject({
   children: z
-    .array(z.looseObject({ agentId: z.string().min(1), id: z.string().min(1).optional(), invoke: aFunction }))
+    .array(
+      z.looseObject({
+        agentId: z.string().min(1),
+        id: z.string().min(1).optional(),
+        origins: z.array(trustClass).optional(),
+        invoke: aFunction,
+      }),
+    )
     .min(1)
     .max(maxChildren),
   mergeStrategy: z
@@ -106,6 +116,7 @@ export function planOf<T>(options: FanOutOptions<T>): FanOutPlan<T> {
     children: children.map((child) => ({
       agentId: child.agentId,
       id: child.id ?? child.agentId,
+      ...(child.origins && { origins: child.origins }),
       invoke: (signal, report) => child.invoke(signal, report),
     })),
     strategy: withDefaults(mergeStrategy),

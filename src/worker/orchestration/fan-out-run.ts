@@ -16,6 +16,7 @@ import {
   type OrchestrationHost,
 } from './orchestration.ts';
 import { sha256 } from '../../shared/base/ids.ts';
+import { bothGuards } from './merge-guard.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
 const maxTextBytes = 1024 * 1024;
@@ -26,6 +27,8 @@ export interface FanOutParts {
   readonly judges: ReadonlyMap<string, MergeJudge>;
   readonly merges: ReadonlyMap<string, AnswerMerge>;
   readonly hasAgent: (id: string) => boolean;
+  /** The agent's own. Absent: it has none. */
+  readonly mergeGuard?: MergeGuard | undefined;
 }
 
 /**
@@ -67,6 +70,7 @@ export function fanOutOrchestration(
     return {
       text: cutText(typeof output === 'string' ? output : jsonText(output), maxTextBytes),
       output: {
+        ...(result.flagged && { flagged: result.flagged }),
         ...(typeof output !== 'string' && { merged: output }),
         children: result.children.map((child, index) => shown(child, runIds[index], shownBytes)),
       },
@@ -82,7 +86,7 @@ interface NamedMerge {
 function mergeOf(
   { mergeStrategy: asked }: FanOutRequest,
   about: { runId: string; input: string },
-  { judges, merges, hasAgent }: FanOutParts,
+  { judges, merges, hasAgent, mergeGuard: guard }: FanOutParts,
   host: OrchestrationHost,
 ): NamedMerge {
   switch (asked.kind) {
@@ -97,7 +101,7 @@ function mergeOf(
       if (own) {
         const judge = async (children: readonly FanOutResultChild[]) =>
           textOf(await host.step('merge', (signal) => own.judge(children, { ...about, signal })), own.id);
-        return { mergeStrategy: { kind: 'judge-merge', judge }, mergeGuard: own.mergeGuard };
+        return { mergeStrategy: { kind: 'judge-merge', judge }, mergeGuard: bothGuards(guard, own.mergeGuard) };
       }
       if (!hasAgent(asked.judge))
         throw new RunError('validation', `this worker has neither a judge nor an agent ${asked.judge}`);
@@ -105,7 +109,7 @@ function mergeOf(
         const question = { agentId: asked.judge, input: judgePrompt(about.input, children), signal };
         return answerText(await host.child('judge', question), `judge ${asked.judge}`);
       };
-      return { mergeStrategy: { kind: 'judge-merge', judge } };
+      return { mergeStrategy: { kind: 'judge-merge', judge }, mergeGuard: guard };
     }
     case 'custom': {
       const own = merges.get(asked.merge);
@@ -134,12 +138,13 @@ function outcomeOf(answer: ChildAnswer): ChildOutcome {
     usage: end.usage ? addUsage(zeroUsage, end.usage) : zeroUsage,
     costMicrocents: end.costMicrocents,
     toolCalls: end.toolCalls ?? 0,
+    ...(end.leaks && { leaks: end.leaks }),
     ...(end.durationMs !== undefined && { durationMs: end.durationMs }),
   };
 }
 
 /** The run of each child has the whole of its answer. */
-function shown({ output, ...child }: FanOutResultChild, runId: string | undefined, maxBytes: number) {
+function shown({ output, leaks: _leaks, ...child }: FanOutResultChild, runId: string | undefined, maxBytes: number) {
   return {
     ...child,
     ...(runId !== undefined && { runId }),

@@ -7,6 +7,7 @@ import type { MergeGuard, FanOutResultChild } from '../agents/define-judge.ts';
 import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json.ts';
+import { leakEvent } from '../tools/leak-event.ts';
 import { foreignAnswer } from './orchestration.ts';
 
 export interface FanOutDeps {
@@ -15,7 +16,7 @@ export interface FanOutDeps {
   /** Gets `agent.fanout.spawned` and, unless the merge failed, `agent.fanout.merged`. */
   readonly emit?: (event: EventBody) => void;
   /** Looks at what a judge made before it is used. */
-  readonly mergeGuard?: MergeGuard;
+  readonly mergeGuard?: MergeGuard | undefined;
   readonly clock?: Clock;
 }
 
@@ -23,6 +24,8 @@ export interface FanOutResult<T = string> {
   readonly output: T | string;
   /** In the order in which they were given, also those that were never started (`cancelled`). */
   readonly children: readonly FanOutResultChild[];
+  /** The children of little trust that make up too much of a judged answer, where the merge guard flags them. */
+  readonly flagged?: readonly string[];
   /** Of all children, whatever became of them. */
   readonly usage: Usage;
   readonly costMicrocents: number;
@@ -49,7 +52,7 @@ export async function fanOut<T>(plan: FanOutPlan<T>, host: FanOutHost): Promise<
   const ids = plan.children.map(({ id }) => id);
   emit({ type: 'agent.fanout.spawned', children: ids });
   const { children, first } = await runChildren(plan, clock, signal);
-  const { output, weights } = await merge(plan.strategy, children, first, host);
+  const { output, weights, flagged } = await merge(plan.strategy, children, first, host);
   emit({
     type: 'agent.fanout.merged',
     strategy: plan.strategy.kind,
@@ -60,6 +63,7 @@ export async function fanOut<T>(plan: FanOutPlan<T>, host: FanOutHost): Promise<
   return {
     output,
     children,
+    ...(flagged && { flagged }),
     usage: children.reduce((sum, child) => addUsage(sum, child.usage), zeroUsage),
     costMicrocents: children.reduce((sum, child) => sum + child.costMicrocents, 0),
   };
@@ -91,8 +95,12 @@ async function merge<T>(
   children: readonly FanOutResultChild[],
   first: FanOutResultChild | undefined,
   host: FanOutHost,
-): Promise<{ readonly output: T | string; readonly weights?: readonly number[] }> {
-  const { clock, signal: stop, mergeGuard } = host;
+): Promise<{
+  readonly output: T | string;
+  readonly weights?: readonly number[];
+  readonly flagged?: readonly string[];
+}> {
+  const { clock, signal: stop } = host;
   if (stop.aborted) return nothing;
   switch (strategy.kind) {
     case 'concat':
@@ -101,7 +109,7 @@ async function merge<T>(
       return { output: first?.output ?? '' };
     case 'judge-merge': {
       const judged = await foreignAnswer((signal) => strategy.judge(children, signal), clock, stop);
-      return judged ? { output: judged.value, ...guarded(judged.value, children, mergeGuard) } : nothing;
+      return judged ? { output: judged.value, ...guarded(judged.value, children, host) } : nothing;
     }
     case 'custom': {
       const merged = await foreignAnswer((signal) => strategy.merge(children, signal), clock, stop);
@@ -124,13 +132,16 @@ function concat(
     .join(separator);
 }
 
-function guarded(output: unknown, children: readonly FanOutResultChild[], guard: MergeGuard | undefined) {
+function guarded(output: unknown, children: readonly FanOutResultChild[], { mergeGuard: guard, emit }: FanOutHost) {
   if (!guard) return {};
   const text = typeof output === 'string' ? output : (jsonText(output) ?? '');
   const verdict = guard({ children, text });
+  if (verdict.leak) emit(leakEvent(verdict.leak));
   switch (verdict.kind) {
-    case 'pass':
-      return verdict.weights ? { weights: verdict.weights } : {};
+    case 'pass': {
+      const { weights, flagged } = verdict;
+      return { ...(weights && { weights }), ...(flagged && { flagged }) };
+    }
     case 'block': {
       const statuses = children.map(({ id, status, costMicrocents }) => ({ id, status, costMicrocents }));
       throw new RunError('merge_blocked', verdict.reason, { details: { children: statuses } });

@@ -1,4 +1,6 @@
 import type { Clock } from '../../shared/base/clock.ts';
+import { endedByDenial, withDenials, type Denial } from '../../shared/contract/agent/lateral-leak.ts';
+import type { ChildEnd } from '../../shared/contract/control.ts';
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import { runIdForChild } from '../../shared/base/ids.ts';
@@ -8,6 +10,8 @@ import type { RunRecord } from '../../shared/contract/run.ts';
 import type { Children } from '../../shared/state/run/children/children.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { PersonDecision, OrchestrationFact } from '../../shared/contract/journal/turn-state.ts';
+import type { CrossingWatch } from '../tools/execute/batch.ts';
+import { leakEvent } from '../tools/leak-event.ts';
 import type { RunEnd } from '../tools/tool-error.ts';
 import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/turn-ports.ts';
@@ -74,6 +78,8 @@ export interface OrchestrationDeps {
   /** Before each step that costs something. */
   readonly gate: StepGate;
   readonly rules: ChildRules | undefined;
+  /** Absent: nothing that crosses to children is looked at. */
+  readonly crossings?: CrossingWatch | undefined;
   stopRequested(): StopReason | undefined;
 }
 
@@ -113,6 +119,8 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   /** Paid for steps that have no answer. */
   readonly #lost: StepSpent[] = [];
   readonly #answers: AnswerLabels;
+  /** What was denied to the children that have ended: the same at this point in each replay. */
+  #denials: readonly Denial[] = [];
   #emitted = 0;
   #nowMs: number;
   #workedMs = 0;
@@ -166,8 +174,13 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     // By the answers up to here: more may come while people decide.
     const labelOf = this.#answers.labels();
     const permitted = await this.#permits.of(key, runId, asked);
-    if ('kind' in permitted) return permitted;
-    return await this.#children.ask(runId, permitted, labelOf(permitted.input));
+    if (!('kind' in permitted)) {
+      const crossing = this.#sent(permitted);
+      return await this.#children.ask(runId, crossing, labelOf(crossing.input));
+    }
+    const isDenied = permitted.kind === 'ended' && endedByDenial(permitted.end.error?.code);
+    if (isDenied) this.#denials = withDenials(this.#denials, [{ agentId: asked.agentId, kind: 'run' }]);
+    return permitted;
   }
 
   async ask(key: string, reason: string): Promise<string> {
@@ -269,7 +282,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
         return taken(this.#steps, fact.key).answer.resolve(fact.value) as undefined;
       case 'child':
         this.#answers.add(fact.end);
-        return this.#children.answer(fact.end) as undefined;
+        return this.#children.answer(this.#received(fact.end)) as undefined;
       case 'decision': {
         const { decision } = fact;
         // A decision on a permission that is not waited for any more changes nothing.
@@ -279,6 +292,28 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
       default:
         return assertNever(fact);
     }
+  }
+
+  /** What a child is asked, as it crosses. */
+  #sent(asked: AskedChild): AskedChild {
+    const { crossings } = this.#deps;
+    if (!crossings) return asked;
+    const { text, leak } = crossings.to(asked.agentId, asked.input, this.#denials);
+    if (leak) this.emit(leakEvent(leak));
+    return { ...asked, input: text };
+  }
+
+  /** What a child has answered, as it crosses back. */
+  #received(end: ChildEnd): ChildEnd {
+    const { crossings } = this.#deps;
+    this.#denials = withDenials(this.#denials, end.leaks?.denials ?? []);
+    if (!crossings) return end;
+    const pass = (text: string) => {
+      const { text: crossed, leak } = crossings.back(text, this.#denials);
+      if (leak) this.emit(leakEvent(leak));
+      return crossed;
+    };
+    return { ...end, text: pass(end.text), error: end.error && { ...end.error, message: pass(end.error.message) } };
   }
 
   #begin(step: Step): void {

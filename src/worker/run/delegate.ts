@@ -7,13 +7,14 @@ import { lineage, runRequest, workOf, type RunRecord } from '../../shared/contra
 import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/tool.ts';
 import type { WaitingGroup } from '../turn/turn-ports.ts';
+import { watchFor } from './leak-watch.ts';
 import type { OpenRun } from './run-context.ts';
 import type { Ports } from './ports.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 
 /** The parent of the runs to start. */
-type ParentRun = Pick<OpenRun, 'record' | 'accounts' | 'state'>;
+type ParentRun = Pick<OpenRun, 'record' | 'accounts' | 'state' | 'assignment'>;
 
 /** How many parents and handoffs came before this agent. */
 export function depthOf({ parent }: Pick<RunRecord, 'parent'>, { handoffs }: Pick<TurnState, 'handoffs'>): number {
@@ -26,7 +27,11 @@ export function childIdFor(runId: string, step: number, index: number): string {
 }
 
 /** A child of a run: it pays from the same accounts, and its events are published to the parents. */
-function childRunOf({ record, accounts, state }: ParentRun, nowMs: number, { id, spec }: PlannedRun): NewRun {
+function childRunOf(
+  { record, accounts, state, assignment }: ParentRun,
+  nowMs: number,
+  { id, spec }: PlannedRun,
+): NewRun {
   const { tenant, requestId, request: own, parent } = record;
   const stamp = stampOf(record);
   const batch = own.batch ?? parent?.batch;
@@ -58,6 +63,7 @@ function childRunOf({ record, accounts, state }: ParentRun, nowMs: number, { id,
       history: spec.history,
       flow: spec.flow,
       maxWorkMs: spec.maxWorkMs,
+      leaks: watchFor(record, assignment.agent?.definition, state),
     }),
     bodyHash: sha256(canonicalJson({ agent: spec.agentId, input: spec.input })),
     nonce: newNonce(),

@@ -9,9 +9,13 @@ import {
   filterFrom,
   type HandoffFilter,
 } from '../../shared/contract/handoff/handoff-filters.ts';
-import { continueFrom } from '../../shared/contract/journal/fold.ts';
+import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import { crossMessages, type CrossedTexts } from '../guards/leaks/texts.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
+import { leakEvent } from '../tools/leak-event.ts';
+import { crossingWatchOf } from './leak-watch.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 
 /**
@@ -29,7 +33,7 @@ export async function handOff(
   const from = assignment.agent?.definition.id ?? run.record.request.agent;
   const filter = boundary(filterTo(to, assignment.agent));
   const isCustom = jsonText(filter.descriptor).includes('"custom"');
-  const crossed = crossing(filter, state.messages);
+  const { value: crossed, leaks } = watched(run, target, crossing(filter, state.messages), state, agents);
   const entry: JournalEntryOf<'handed_off'> = {
     v: 1,
     t: 'handed_off',
@@ -37,15 +41,29 @@ export async function handOff(
     from,
     to,
     filter: filter.descriptor,
-    ...(isCustom && { messages: [...crossed] }),
+    ...((isCustom || leaks.length > 0) && { messages: [...crossed] }),
     digest: payloadDigest(crossed),
   };
   const growing = continueFrom(state);
   growing.add(entry);
+  for (const leak of leaks) run.writer.emit(leakEvent(leak));
   run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
   await run.writer.commit({ entries: [entry] });
   run.writer.setActiveAgent(to);
   return { ...run, assignment: { ...assignment, agent: target, append: undefined }, state: growing.state };
+}
+
+/** The conversation as it crosses, where something watches what the next agent gets. */
+function watched(
+  { record, assignment }: OpenRun,
+  { definition: { id } }: LoadedAgent,
+  messages: readonly Message[],
+  { denials }: TurnState,
+  agents: RunDeps['agents'],
+): CrossedTexts<readonly Message[]> {
+  const toolsOf = (agentId: string) => agents.get(agentId)?.definition.tools ?? [];
+  const watch = crossingWatchOf(record, assignment.agent?.definition, toolsOf);
+  return watch ? crossMessages(messages, (text) => watch.handoff(id, text, denials)) : { value: messages, leaks: [] };
 }
 
 /** The filter for a handoff to this agent: from code, from the definition, or the default. */

@@ -9,6 +9,8 @@ import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-permits.ts';
 import { evaluateOrchestration } from '../orchestration/evaluate-orchestration.ts';
 import { fanOutOrchestration } from '../orchestration/fan-out-run.ts';
+import { guardOf } from '../orchestration/merge-guard.ts';
+import { crossingWatchOf } from './leak-watch.ts';
 import { boundsOf, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from '../agents/load-agents.ts';
 import { refused } from './outcome.ts';
@@ -36,6 +38,7 @@ export async function orchestrate(run: OpenRun, work: OrchestratedWork, deps: Ru
   return await runOrchestration(orchestrationOf(run, work, boundOf, deps), run, deps.ports, {
     gate: stepGate(paymentOf(run, deps)),
     rules: agent && childRulesOf(agent, record, deps.tools.policyOf),
+    crossings: crossingWatchOf(record, agent?.definition, (id) => deps.agents.get(id)?.definition.tools ?? []),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
       return deps.stopping() ? 'hand_over' : undefined;
@@ -70,7 +73,9 @@ function orchestrationOf(
     case 'fanOut': {
       const { fanOut } = work;
       const maxConcurrentChildren = boundOf('maxConcurrentChildren', fanOut.maxConcurrentChildren);
-      const named = { ...functions, hasAgent: (id: string) => agents.has(id) };
+      const { agent } = run.assignment;
+      const mergeGuard = agent && guardOf(agent.definition);
+      const named = { ...functions, hasAgent: (id: string) => agents.has(id), mergeGuard };
       return fanOutOrchestration({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
     }
     case 'evaluate': {

@@ -16,6 +16,7 @@ import { labelsOfRun, readBy } from '../guards/flow/run-labels.ts';
 import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { dropChildren } from './delegate.ts';
+import { reportOf } from './leak-watch.ts';
 import type { OpenRun } from './run-context.ts';
 import { type JobOutcome, durationMs, totalsOf } from './outcome.ts';
 import { unfinishedOf } from './unfinished.ts';
@@ -247,6 +248,7 @@ async function close(
       pending: [],
       endedAt,
       flow: answerLabel(run, state, ended),
+      leaks: reportOf(record, state, ended.error?.code),
     }),
     release: 'terminal',
     // All of it is in the thread. A failed run may be redriven, and then continues from its journal.

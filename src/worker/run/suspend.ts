@@ -60,7 +60,7 @@ export async function suspend(run: OpenRun, ending: Ending<'suspended'>, deps: S
     patch: defined({ ...totalsOf(state), status: 'suspended', pending, cancel: isKept ? '' : undefined }),
     release: 'suspended',
   });
-  const hasCome = await startWaiting(run, wait, planned, deps);
+  const hasCome = await startWaiting({ ...run, state }, wait, planned, deps);
   if (isEarly) await waits.at(runId, resumeAtMs);
   // Another cancel may have come meanwhile.
   const cancelNow = run.signals.cancelRequest;
@@ -90,7 +90,7 @@ function withinRoom(items: SuspendedWait['pending']): PendingItem[] {
 
 /** Starts the children of a suspended run. True when what an orchestration waits for came while it was running. */
 async function startWaiting(
-  run: OpenRun,
+  run: Parameters<typeof startPlannedChildren>[0],
   { orchestration, joinWaitQueue }: SuspendedWait,
   planned: readonly PlannedRun[],
   { ports }: SettleDeps,

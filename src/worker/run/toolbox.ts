@@ -30,6 +30,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { createAgentTool } from '../agents/agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
+import { crossingWatchOf, protocolModeOf } from './leak-watch.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
 
@@ -271,6 +272,9 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     hasAgent: (id) => services.agents?.().has(id) ?? false,
     secretsAllowed: record.parent?.secrets,
     options: definition.toolOptions,
+    crossings: crossingWatchOf(record, definition, (id) => services.agents?.().get(id)?.definition.tools ?? []),
+    notesDenials: record.parent?.leaks !== undefined || definition.causalityMonitor !== undefined,
+    protocol: protocolModeOf(definition),
     policy: policy && trust === 'sandbox' ? sandboxed(policy) : policy,
     flow: services.flowOf?.(definition),
     people: { isHeadless: interaction === 'headless', ...approvals },

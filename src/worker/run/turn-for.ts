@@ -17,6 +17,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { compactionPolicyOf } from '../agents/preferred-models.ts';
+import { protocolModeOf } from './leak-watch.ts';
 import { boundsOf, effectiveLimits } from './limits.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { paymentOf } from './payment.ts';
@@ -125,6 +126,8 @@ function specOf(
     outputValidation: definition.outputValidation ?? 'deep',
     outputRepairAttempts: definition.outputRepairAttempts,
     reasoningRetention,
+    commentary: definition.commentary === 'pass' ? undefined : definition.commentary,
+    protocol: protocolModeOf(definition),
   };
 }
 

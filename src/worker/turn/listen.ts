@@ -4,6 +4,7 @@ import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage, type Usage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/base/text.ts';
+import type { ShownText } from './shown-text.ts';
 import type { Turn } from './turn-ports.ts';
 import type { LlmPart } from '../llm/provider.ts';
 import { callSummary, shownArgs } from '../tools/execute/args.ts';
@@ -13,7 +14,7 @@ import type { EventOf } from '../../shared/contract/event.ts';
 const maxErrorChars = 500;
 
 /** Emits what a model call does while it does it, and gathers its attempts, scrubbed, in `attempts`. */
-export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall {
+export function listen(turn: Turn, step: number, attempts: Attempt[], shown: ShownText): ChainCall {
   const { deps, growing } = turn;
   const relayed = relayer(turn);
   let thinking = false;
@@ -27,12 +28,11 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
     onPart(part, model) {
       switch (part.type) {
         case 'text':
-          turn.shownText += part.delta;
-          return deps.emit({ type: 'text.delta', delta: part.delta, model });
+          return shown.push(part.delta, model);
         case 'reasoning':
           if (!thinking) deps.emit({ type: 'agent.thinking' });
           thinking = true;
-          return deps.emit({ type: 'reasoning.delta', delta: part.delta, model });
+          return shown.think(part.delta, model);
         case 'tool_call_start':
           return deps.emit({ type: 'tool.call.start', toolCallId: part.id, toolName: part.name });
         case 'tool_call_delta':
@@ -48,7 +48,7 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
     onAttempt: (attempt) => takeAttempt(attempt, turn, attempts),
     onFallback: (transition) => deps.emit({ type: 'agent.model.fellback', ...transition }),
     onReset() {
-      turn.shownText = '';
+      shown.reset();
       thinking = false;
       deps.emit({ type: 'step.reset', stepNumber: step, reason: 'stream_broke' });
     },

@@ -6,6 +6,7 @@ import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
 import { LlmError } from '../llm/errors.ts';
 import type { LlmAnswer } from '../llm/provider.ts';
+import { leakEvent } from '../tools/leak-event.ts';
 import { parseArgs, shownArgs } from '../tools/execute/args.ts';
 import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
 import { compactBefore, compactRefused, type ComingCall } from './compaction/compaction.ts';
@@ -13,6 +14,7 @@ import { attemptsMade, listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
+import { keptAnswer, lastShown, protocolFault, protocolFinding, ShownText } from './shown-text.ts';
 import { recordEntry, type Turn } from './turn-ports.ts';
 import type { TurnState } from '../../shared/contract/journal/turn-state.ts';
 
@@ -31,10 +33,10 @@ export async function callModel(turn: Turn): Promise<void> {
   const coming = { step, ...(choice.primary ?? { model: choice.model }) };
   await compactBefore(turn, coming);
   signal.throwIfAborted();
-  turn.shownText = '';
+  const shown = new ShownText(turn, deps.tools.advertised(growing.state.promoted).length > 0);
   const { model, source: modelSource, reason: modelReason } = choice;
   deps.emit(defined({ type: 'step.start', stepNumber: step, model, modelSource, modelReason }));
-  const asking = { turn, coming, choice, toolChoice: plan.toolChoice, attempts: [] };
+  const asking = { turn, coming, choice, toolChoice: plan.toolChoice, shown, attempts: [] };
   const result = await ask(asking).catch(async (error: unknown) => {
     if (!isLostSession(error, growing.state)) throw error;
     await recordEntry(turn, { t: 'session_lost', step });
@@ -68,11 +70,12 @@ interface Asking {
   readonly coming: ComingCall;
   readonly choice: ModelChoice;
   readonly toolChoice: StepPlan['toolChoice'];
+  readonly shown: ShownText;
   /** That the journal does not hold yet. */
   readonly attempts: Attempt[];
 }
 
-async function ask({ turn, coming, choice, toolChoice, attempts }: Asking): Promise<ChainResult> {
+async function ask({ turn, coming, choice, toolChoice, shown, attempts }: Asking): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
   const { step } = coming;
   const requestNow = () => {
@@ -96,14 +99,20 @@ async function ask({ turn, coming, choice, toolChoice, attempts }: Asking): Prom
     const request = (await compactRefused(turn, coming)) ? requestNow() : undefined;
     return { request, attemptNumber: attemptsMade(turn) + 1 };
   };
-  const call: ChainCall = { ...listen(turn, step, attempts), primary, only, ...(deps.compaction && { shorten }) };
+  const call: ChainCall = {
+    ...listen(turn, step, attempts, shown),
+    primary,
+    only,
+    ...(deps.compaction && { shorten }),
+  };
   try {
     const result = await deps.chain.run(request, call, signal);
     signal.throwIfAborted();
     for (const { id, name } of result.answer.incompleteToolCalls) {
       deps.emit({ type: 'tool.call.incomplete', toolCallId: id, toolName: name });
     }
-    const fault = faultIn(result.answer) ?? deniedIn(result.answer, turn);
+    const { answer } = result;
+    const fault = faultIn(answer) ?? deniedIn(answer, turn) ?? protocolFault(answer.message, turn);
     if (fault) throw fault;
     return result;
   } catch (error) {
@@ -139,9 +148,10 @@ function deniedIn({ message }: LlmAnswer, { spec: { deniedTools = [] }, deps }: 
   return new RunError('tool_denied', reason, { details: { toolName, reason: ruleId } });
 }
 
-async function accept({ turn, coming: { step }, attempts }: Asking, { answer, provider, model }: ChainResult) {
+async function accept({ turn, coming: { step }, shown, attempts }: Asking, { answer, provider, model }: ChainResult) {
   const { spec, deps, growing } = turn;
-  const { message, finishReason, usage = zeroUsage, sessionToken, checkpointToken } = answer;
+  const { finishReason, usage = zeroUsage, sessionToken, checkpointToken } = answer;
+  const message = keptAnswer(answer.message, spec);
   // Whose tools the calls mean, as far as any is a server's.
   const sources = toolCallsOf(message).map(({ name }) => deps.tools.sourceOf(name) ?? null);
   const answered: JournalEntry = {
@@ -160,7 +170,10 @@ async function accept({ turn, coming: { step }, attempts }: Asking, { answer, pr
   };
   growing.add(answered);
   const { calls } = growing.state;
-  const text = growing.state.answer?.text ?? '';
+  shown.end(message);
+  const text = lastShown(growing.state, spec);
+  const leak = protocolFinding(answer.message, spec);
+  if (leak) deps.emit(leakEvent(leak));
   if (text !== '') deps.emit({ type: 'text.complete', text });
   for (const call of calls) {
     const parsed = parseArgs(call.args);

@@ -1,6 +1,8 @@
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import type { LoopGuard } from '../../shared/contract/agent/loop-guard.ts';
 import type { Clock } from '../../shared/base/clock.ts';
+import type { CommentaryMode } from '../../shared/contract/commentary.ts';
+import type { ProtocolMode } from '../../shared/contract/agent/lateral-leak.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/contract/event.ts';
@@ -20,8 +22,16 @@ import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
 import type { JournalFold, TurnState } from '../../shared/contract/journal/fold.ts';
 
+/** What becomes of the texts of models. Absent: nothing. */
+export interface TextRule {
+  /** Of those beside tool calls, where they leave the run. */
+  readonly commentary?: Exclude<CommentaryMode, 'pass'> | undefined;
+  /** Of control characters. */
+  readonly protocol?: Exclude<ProtocolMode, 'off'> | undefined;
+}
+
 /** What a turn is asked to do. The same for every worker that continues it. */
-export interface TurnSpec extends OutputRule {
+export interface TurnSpec extends OutputRule, TextRule {
   /** Authored text; '' for none. */
   readonly system: string;
   /** Authored text for a system message of its own, from the first tool result on: the one before it stays as it is. */

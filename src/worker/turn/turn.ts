@@ -21,6 +21,7 @@ import { askAboutLoop, breakLoop, heedLoopDecision, noProgress } from './loop.ts
 import { nextMove, type Move, type MoveRules } from './next-move.ts';
 import { readOutput } from './output.ts';
 import { continueFrom, type TurnState, hasOpenCalls } from '../../shared/contract/journal/fold.ts';
+import { lastShown } from './shown-text.ts';
 import type { ToolHost } from '../tools/execute/batch.ts';
 
 export type { TurnDeps, TurnOutcome, TurnSpec } from './turn-ports.ts';
@@ -153,9 +154,9 @@ function completed(turn: Turn): TurnOutcome {
   return output.kind === 'valid' ? { ...end, structured: output.value } : failed(turn, output.error);
 }
 
-function failed({ growing: { state }, shownText }: Turn, error: RunError): TurnOutcome {
+function failed({ growing: { state }, shownText, spec }: Turn, error: RunError): TurnOutcome {
   const engaged = state.attempts.some((attempt) => attempt.outcome !== 'skipped');
-  return { status: 'failed', error, engaged, partialText: shownText || (state.answer?.text ?? ''), state };
+  return { status: 'failed', error, engaged, partialText: shownText || lastShown(state, spec), state };
 }
 
 function degraded({ growing: { state } }: Turn, text: string): TurnOutcome {
@@ -227,6 +228,8 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
     maxParallel: spec.limits.maxParallelTools,
     maxDelegated: spec.limits.subagentFanoutPerStep,
     unknownCalls: state.unknownCalls,
+    denials: state.denials,
+    knownDenials: state.knownDenials,
     messages: state.messages,
     past: {
       trusted: [spec.system, ...state.edits],

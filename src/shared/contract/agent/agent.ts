@@ -9,7 +9,9 @@ import { loopGuard } from './loop-guard.ts';
 import { policyRule } from './policy.ts';
 import { skillName } from './skill.ts';
 import { trustClass } from './trust.ts';
+import { commentaryMode } from '../commentary.ts';
 import { dataFlowPolicy } from '../flow.ts';
+import { causalityMonitor, mergeGuard, protocolGuard } from './lateral-leak.ts';
 
 /** How often a tool call may take effect. `once` is the default because it is the safe one. */
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
@@ -339,6 +341,14 @@ export const agentDefinition = z.strictObject({
     .default({ ttlMs: 86_400_000, approvers: 1 }),
   /** Where data may flow. Absent: nothing is looked at, unless the operator asks for it. */
   dataFlowPolicy: dataFlowPolicy.optional(),
+  /** Watches what crosses between agents once one of them was denied something. Absent: nothing is watched. */
+  causalityMonitor: causalityMonitor.optional(),
+  /** Of its fan-outs that a judge merges. Absent: nothing is measured. */
+  mergeGuard: mergeGuard.optional(),
+  /** Control characters in results of tools and answers of its models. Absent: they stay as they are. */
+  protocolGuard: protocolGuard.optional(),
+  /** What becomes of a text that its model writes beside tool calls, in events, threads and exports. */
+  commentary: commentaryMode.default('pass'),
   policies: z.array(policyRule).max(500).default([]),
   /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model gets the denial. */
   policyDenial: z.enum(['fail', 'feed_back']).default('fail'),

@@ -1,8 +1,10 @@
 import { assertNever, RunError } from '../../base/errors.ts';
+import { denialBy, withDenials } from '../agent/lateral-leak.ts';
 import type { ChildEnd } from '../control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
 import { defined } from '../../base/collections.ts';
 import { jsonOr, jsonText } from '../../base/json.ts';
+import { clip } from '../../base/text.ts';
 import { editedValues } from './edited-values.ts';
 import { originsOfAll } from '../flow-label.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
@@ -134,6 +136,8 @@ export class JournalFold {
       prompt: undefined,
       handoffs: [],
       compaction: undefined,
+      denials: [],
+      knownDenials: [],
       ...from,
       messages: this.#conversation.messages,
       own: this.#conversation.own,
@@ -255,6 +259,7 @@ export class JournalFold {
       sessionToken: entry.sessionToken ?? (isSame ? this.#state.sessionToken : undefined),
       checkpointToken: entry.checkpointToken ?? (isSame ? this.#state.checkpointToken : undefined),
       budgetDecision: undefined,
+      knownDenials: this.#state.denials,
     } satisfies Partial<TurnState>);
   }
 
@@ -322,6 +327,7 @@ export class JournalFold {
     const call = this.#state.calls[index];
     if (call?.child) this.#state.calls[index] = { ...call, child: { ...call.child, end } };
     this.#state.childEnds.set(end.id, end);
+    this.#state.denials = withDenials(this.#state.denials, end.leaks?.denials ?? []);
     this.#state.costMicrocents += end.costMicrocents;
     if (end.usage) this.#state.usage = addRunUsage(this.#state.usage, end.usage);
   }
@@ -425,6 +431,7 @@ export class JournalFold {
     this.#state.calls[entry.index] = { ...call, status: 'tool_result', result };
     for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
     for (const name of promoted) if (!this.#state.promoted.includes(name)) this.#state.promoted.push(name);
+    this.#denied(entry);
     if (errorKind === 'outcome_unknown') this.#state.unknownCalls.push({ name: call.name, args: call.args });
     if (correctable && !this.#corrected) {
       this.#corrected = true;
@@ -433,6 +440,16 @@ export class JournalFold {
     }
     this.#state.openCalls--;
     if (this.#state.openCalls === 0) this.#closeStep();
+  }
+
+  #denied({ errorKind, toolName, denied = [] }: JournalEntryOf<'tool_result'>): void {
+    const { denials, agentId = '' } = this.#state;
+    const kind = denialBy(errorKind);
+    const own = kind ? [{ agentId, kind, toolName: clip(toolName, maxNameChars) }] : [];
+    this.#state.denials = withDenials(denials, [
+      ...denied.map((one) => ({ ...one, agentId: one.agentId || agentId })),
+      ...own,
+    ]);
   }
 
   #endPublished(index: number): void {
@@ -544,6 +561,9 @@ function handoffIn(
 function summaryIn({ text, sensitivity, flow }: Summarised, kept: number): TurnHandoff['summary'] {
   return { text, kept, sensitivity, flow };
 }
+
+/** The longest name of a tool that a denial has. */
+const maxNameChars = 256;
 
 type Numbered = Extract<JournalEntry, { step: number }>;
 

@@ -7,6 +7,7 @@ import { assistantMessage, flowLabel, message, sensitivity } from '../message.ts
 import { callDecision, steeringMessage } from '../control.ts';
 import { errorInfo, toolErrorKind } from '../../base/errors.ts';
 import { loopAction, loopPattern } from '../agent/loop-guard.ts';
+import { denial, maxDenials } from '../agent/lateral-leak.ts';
 import { trustClass } from '../agent/trust.ts';
 import { microcents, runUsage, usage } from '../money.ts';
 
@@ -117,6 +118,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     sanitized: z.literal(true).optional(),
     /** Of what other tools or agents brought. */
     flow: flowLabel.optional(),
+    /** What was denied to its script, where a guard watches for it. */
+    denied: z.array(denial).max(maxDenials).optional(),
     /** Deferred tools that the model may call from the next step on. */
     promoted: z.array(text).optional(),
     /** The conversation goes on with this agent. */

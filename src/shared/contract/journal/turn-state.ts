@@ -1,3 +1,4 @@
+import type { Denial } from '../agent/lateral-leak.ts';
 import type { ChildEnd, CallDecision } from '../control.ts';
 import type { FinishReason } from '../event.ts';
 import type { Attempt, JournalEntryOf } from './journal.ts';
@@ -175,6 +176,10 @@ export interface TurnState extends ConversationState {
   readonly steered: ReadonlyMap<string, string>;
   /** How the children of this run have ended. */
   readonly childEnds: ReadonlyMap<string, ChildEnd>;
+  /** What was denied to the agents of this run, and to its children. */
+  readonly denials: readonly Denial[];
+  /** The part of it that the model could know of when it made the calls of its last step. */
+  readonly knownDenials: readonly Denial[];
   /** Calls whose outcome is not known, of all steps. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
   /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */

@@ -3,7 +3,16 @@ import { errorCode, RunError, assertNever, errorInfo } from '../../base/errors.t
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { jsonText, storedJson } from '../../base/json.ts';
-import { flowLabel, sensitivity, textPart, toolCallPart, toolMessage, userMessage, type Message } from '../message.ts';
+import {
+  flowLabel,
+  sensitivity,
+  textPart,
+  toolCallPart,
+  toolMessage,
+  userMessage,
+  withShownCommentary,
+  type Message,
+} from '../message.ts';
 import { microcents, runUsage } from '../money.ts';
 import { postRunKind } from '../queues.ts';
 
@@ -227,7 +236,7 @@ export function threadMessage(message: Message): ThreadMessage | undefined {
     case 'system':
       return undefined;
     case 'assistant': {
-      const parts = message.parts.filter((part) => part.type !== 'reasoning');
+      const parts = withShownCommentary(message).parts.filter((part) => part.type !== 'reasoning');
       return parts.length === 0 ? undefined : { role: 'assistant', parts };
     }
     case 'user':

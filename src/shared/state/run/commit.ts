@@ -1,5 +1,6 @@
 import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { waitsForPeople } from '../../contract/decisions.ts';
+import type { LeakReport } from '../../contract/agent/lateral-leak.ts';
 import { jsonText } from '../../base/json.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import {
@@ -58,6 +59,7 @@ export interface RecordPatch {
   /** Removes a cancel request that did not end the run. */
   readonly cancel?: '';
   readonly activity?: Activity;
+  readonly leaks?: LeakReport;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { EventBody } from '../../../shared/contract/event.ts';
 import { flowDecision, flowRule } from '../../../shared/contract/flow.ts';
 import { type Labels, callSeconds, type Series } from './series.ts';
 
-/** Counts tool calls, what people and rules decided about them, and data-flow findings. */
+/** Counts tool calls, what people and rules decided about them, and what guards found. */
 export function toolMetrics(series: Series, labels: Labels) {
   const count = toolSeries(series);
   for (const tool of labels.known.tools) count.unknown.inc({ tool }, 0);
@@ -39,6 +39,8 @@ export function toolMetrics(series: Series, labels: Labels) {
         case 'dataflow.blocked':
         case 'dataflow.declassified':
           return count.dataflow.inc({ decision: event.type.slice('dataflow.'.length), rule: event.rule });
+        case 'agent.lateral-leak.detected':
+          return count.leaks.inc({ vector: event.vector, decision: event.decision });
         default:
       }
     },
@@ -68,5 +70,6 @@ function toolSeries({ counter, histogram }: Series) {
       'decision',
       'rule',
     ),
+    leaks: counter('millrace_lateral_leaks_total', 'Findings of the lateral-leak guards.', 'vector', 'decision'),
   };
 }

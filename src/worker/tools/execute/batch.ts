@@ -1,4 +1,6 @@
 import type { AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
+import type { Denial, ProtocolMode } from '../../../shared/contract/agent/lateral-leak.ts';
+import type { Crossed } from '../../guards/leaks/causality.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { DataFlowPolicy } from '../../../shared/contract/flow.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
@@ -20,6 +22,13 @@ import type { Breakers } from '../../../shared/state/limits/breakers.ts';
 export interface Spill {
   /** Answers the handle that reads it back. Rejects when it cannot be kept. */
   put(body: string, of: ResultOrigin): Promise<string>;
+}
+
+/** Looks at the texts that cross between this agent and others, given what was denied before. */
+export interface CrossingWatch {
+  to(agentId: string, text: string, denials: readonly Denial[]): Crossed;
+  back(text: string, denials: readonly Denial[]): Crossed;
+  handoff(agentId: string, text: string, denials: readonly Denial[]): Crossed;
 }
 
 /** What the executor knows of the run around the turn. What is absent is not asked for, or not there. */
@@ -46,6 +55,12 @@ export interface ToolRunContext {
   readonly policy?: Policy | undefined;
   /** As it holds here, with the operator's own. Absent: it is off, and nothing is followed. */
   readonly flow?: DataFlowPolicy | undefined;
+  /** Absent: nothing that crosses to other agents is looked at. */
+  readonly crossings?: CrossingWatch | undefined;
+  /** Something wants to know what was denied to the calls of a script. */
+  readonly notesDenials?: boolean | undefined;
+  /** What becomes of control characters in results. Absent: they stay. */
+  readonly protocol?: Exclude<ProtocolMode, 'off'> | undefined;
   /** `isHeadless`: no person can be asked, so every call that needs one is denied. */
   readonly people?: { readonly isHeadless: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
   /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and a person's denial goes to the model. */
@@ -68,6 +83,9 @@ export interface ToolHost {
   readonly maxDelegated: number;
   /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  /** What was denied to the run so far, and what of it the model of this step knew. Absent: nothing. */
+  readonly denials?: readonly Denial[];
+  readonly knownDenials?: readonly Denial[];
   /** The conversation so far. */
   readonly messages: readonly Message[];
   /** All that the run has read. */
@@ -105,6 +123,8 @@ export interface Batch {
   readonly flow: FlowTrail | undefined;
   /** By place of a script's call: what it has read. */
   readonly scripts: Map<number, ScriptReads>;
+  /** By place of a script's call: what was denied to it. */
+  readonly denied: Map<number, readonly Denial[]>;
   /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
   readonly needPeople: Map<number, Set<string>>;
   /** What people have granted, until it is published with the intents of these calls. */

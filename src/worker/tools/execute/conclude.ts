@@ -7,8 +7,10 @@ import { callSummary, fingerprint } from './args.ts';
 import type { Batch, CallEnding } from './batch.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/turn-state.ts';
 import type { PreparedCall } from './prepare.ts';
+import { protocolChecked } from './protocol-result.ts';
 import { outputSummary } from './result.ts';
 import type { Tool } from '../tool.ts';
+import { leakEvent } from '../leak-event.ts';
 import { errorResult, messageIn } from '../tool-error.ts';
 
 /**
@@ -102,12 +104,14 @@ export function endsRun(reason: unknown): boolean {
 
 function settle(
   prepared: PreparedCall,
-  result: CallResult,
+  given: CallResult,
   durationMs: number,
-  { host, results }: Batch,
+  batch: Batch,
   before: readonly EventBody[],
 ): void {
   const { call } = prepared;
+  const { host, results, denied } = batch;
+  const { result, leaks } = protocolChecked(given, call.name, batch);
   const { content, errorKind, correctable, trust, sanitized, flow, promoted, handoff } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
@@ -127,12 +131,13 @@ function settle(
     trust: trust === 'user-defined' ? undefined : trust,
     sanitized,
     flow,
+    denied: denied.has(call.index) ? [...(denied.get(call.index) ?? [])] : undefined,
     promoted: promoted && promoted.length > 0 ? [...promoted] : undefined,
     handoff,
   };
   // Nothing was executed for a handoff: no start of it was published either.
   const end = handoff === undefined ? endEvent(prepared, result, durationMs, host.redactor) : null;
-  results.settle(call.index, end, entry, before);
+  results.settle(call.index, end, entry, [...before, ...leaks.map(leakEvent)]);
 }
 
 function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batch): void {

@@ -10,8 +10,10 @@ import { strictestOf, type FlowLabel } from '../../../shared/contract/message.ts
 import { labelsOfRun, writtenIn, type RunLabels } from '../../guards/flow/run-labels.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude } from './conclude.ts';
+import { received, sent } from './crossings.ts';
 import type { ReadyCall, PreparedCall } from './prepare.ts';
 import { finishFault, finishResult } from './result.ts';
+import { leakEvent } from '../leak-event.ts';
 import { ToolError, errorResult } from '../tool-error.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 
@@ -54,7 +56,8 @@ export async function delegate(ready: ReadyCall, batch: Batch): Promise<void> {
 }
 
 /** The same on every worker that comes to this call: its run is created once. */
-function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch): PlannedChild {
+function plan({ call, tool, args, shown }: ReadyCall, batch: Batch): PlannedChild {
+  const { context, host } = batch;
   const { childIdFor, depth = 0 } = context;
   const asked = tool.delegate?.(args, { messages: host.messages });
   if (!asked || !childIdFor) throw new ToolError('capability_blocked', 'no other agent can be asked here');
@@ -75,7 +78,7 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
     args: { ...shown, agentId: spec.agentId },
     requestedAt: new Date(requestedAtMs).toISOString(),
   };
-  return { id, index: call.index, spec, item, requestedAtMs };
+  return { id, index: call.index, spec: sent(spec, call.child === undefined, batch), item, requestedAtMs };
 }
 
 /** With what this run had read when its model wrote the input, and what goes along was said. */
@@ -90,11 +93,18 @@ async function takeAnswer(asked: ReadyCall, end: ChildEnd, requestedAtMs: number
   const ready = { ...asked, tool: trustedLike(asked.tool, end.flow) };
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
   const hasAnswered = end.status === 'completed' || end.status === 'degraded';
+  const { value, leaks } = received(hasAnswered ? (end.structured ?? end.text) : whyNot(end), end, batch);
   const result = hasAnswered
-    ? await finishResult(ready, end.structured ?? end.text, batch)
-    : finishFault(ready, new ToolError('execution_failed', whyNot(end)), batch);
+    ? await finishResult(ready, value, batch)
+    : finishFault(ready, new ToolError('execution_failed', String(value)), batch);
   const isOwn = flow.sources.length === 0 && flow.sensitivity === undefined;
-  conclude(ready, { kind: 'result', result: isOwn ? result : { ...result, flow } }, durationMs, batch);
+  conclude(
+    ready,
+    { kind: 'result', result: isOwn ? result : { ...result, flow } },
+    durationMs,
+    batch,
+    leaks.map(leakEvent),
+  );
 }
 
 /** The tool as far as its answer is trusted: no further than what the run had read that gives it. */

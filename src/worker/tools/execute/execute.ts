@@ -135,6 +135,7 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
     children: [],
     flow,
     scripts: new Map(),
+    denied: new Map(),
     needPeople: new Map(),
     grants: [],
     found: new Map(),

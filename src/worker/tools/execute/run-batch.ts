@@ -5,6 +5,7 @@ import type { Batch, Permission } from './batch.ts';
 import type { PlannedChild } from '../tool.ts';
 import type { Ask } from '../../../shared/contract/journal/turn-state.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
+import { noteDenial } from './crossings.ts';
 import { delegate, isDelegated, surplus, handedOff, handoffFault, handsOver, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
 import { permit } from './ask-people.ts';
@@ -168,7 +169,11 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
     return conclude(ready, { kind: 'result', result: refusedRepeat(call.name) }, 0, batch);
   }
   const startedMs = clock.monotonic();
-  const ending = await runCall(ready, batch, (name, args) => runInner(ready, name, args, batch));
+  const ending = await runCall(ready, batch, async (name, args) => {
+    const outcome = await runInner(ready, name, args, batch);
+    noteDenial(call.index, name, outcome, batch);
+    return outcome;
+  });
   if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
     const key = batch.context.keyFor(batch.host.step, call.index);
     batch.host.emit({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });

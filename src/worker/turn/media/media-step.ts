@@ -10,6 +10,7 @@ import { skippedError } from '../../llm/fallback-chain.ts';
 import type { Granted } from '../../llm/attempt.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart, MediaOffer } from '../../llm/provider.ts';
+import { ShownText } from '../shown-text.ts';
 import { recordEntry, TurnSuspension, type MediaMaking, type Turn } from '../turn-ports.ts';
 import { attemptsMade, listen } from '../listen.ts';
 import { askPolicy } from '../model-step.ts';
@@ -46,7 +47,7 @@ async function begin(turn: Turn, given: MediaMaking): Promise<void> {
   const call = mediaCallFor(making, growing.state.messages, deps.requestId(step), attemptsMade(turn) + 1);
   const port = portOf(making);
   deps.emit({ type: 'step.start', stepNumber: step, model: spec.model, modelSource: spec.modelSource });
-  const listening = listen(turn, step, attempts);
+  const listening = listen(turn, step, attempts, new ShownText(turn, false));
   const permit = await admit(making, call, listening, signal);
   try {
     const started = await ask(making, call, port, permit, listening);

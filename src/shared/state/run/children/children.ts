@@ -66,7 +66,7 @@ export interface RunGroup {
 
 /** What a parent gets about the end of this run. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
-  const { runId, status, result, error, unfinished, costMicrocents, usage, steps, toolCalls, flow } = record;
+  const { runId, status, result, error, unfinished, costMicrocents, usage, steps, toolCalls, flow, leaks } = record;
   const child = {
     kind: 'child',
     id: runId,
@@ -81,6 +81,7 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
     toolCalls,
     durationMs: durationOf(record),
     flow,
+    leaks,
     at,
   };
   const parsed = callDecision.safeParse(defined(child));
