@@ -3,6 +3,8 @@ import { acceptedRun } from '../../src/producer/http/openapi.ts';
 import { approvalView } from '../../src/producer/client/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/producer/client/costs.ts';
+import { flowReport } from '../../src/producer/client/flow-report.ts';
+import { flowView } from '../../src/producer/client/flows.ts';
 import { durabilityLevels } from '../../src/producer/client/diagnose.ts';
 import { agentView } from '../../src/shared/contract/agent/agent.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
@@ -92,6 +94,7 @@ const diagnosis = z.object({
       waiting.extend({ tenant: z.string(), threadId: z.string(), lockOwner: z.string(), suspended: z.boolean() }),
     ),
   }),
+  flows: z.array(z.object({ tenant: z.string(), lastDay: count, blocked: count, coversMs: count.optional() })),
 });
 
 const batchSummary = z.object({
@@ -151,6 +154,13 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   'budget set': budget,
   'budget top-up': budget,
   costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
+  'flows list': {
+    as: 'document',
+    shape: z.array(flowView),
+    is: 'an array of [Flows](http.md#flow)',
+    note: 'With `--follow` each is a line of its own.',
+  },
+  'flows report': { as: 'document', shape: flowReport, is: 'a [FlowReport](http.md#flowreport)' },
   'threads list': { as: 'document', shape: z.array(threadView), is: 'an array of [Threads](http.md#thread)' },
   'threads show': thread,
   'threads title': thread,

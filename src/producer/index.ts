@@ -36,7 +36,7 @@ export {
 export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { FlowReport, FlowReportQuery } from './client/flow-report.ts';
-export type { FlowsQuery, FlowView } from './client/flows.ts';
+export type { FlowsPage, FlowsQuery, FlowView } from './client/flows.ts';
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
@@ -60,6 +60,7 @@ export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose.ts';
 export type { ProviderReport } from '../shared/contract/provider-report.ts';
+export type { FlowFacts } from './client/diagnose-flows.ts';
 export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './client/diagnose-waits.ts';
 export { agentView, type AgentView } from '../shared/contract/agent/agent.ts';
 export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/contract/control.ts';

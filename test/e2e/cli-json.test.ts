@@ -10,6 +10,7 @@ import { redisProgress } from '../../src/shared/state/results/progress-notes.ts'
 import { draft } from '../contract/progress-notes.ts';
 import { millrace, millraceProcess, root, settings } from '../producer/cli/support/cli-process.ts';
 import { allCommands } from '../producer/cli/support/command-line.ts';
+import { runWithFlows } from '../producer/support/flows.ts';
 import { planInput } from '../support/plan.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
@@ -41,6 +42,12 @@ async function withNote(): Promise<string> {
   const notes = redisProgress({ redis, keys: keysFor(prefix), clock: systemClock, ttlS: 1_000 });
   await notes.write(draft('a note', { tenant: 'default', runId }));
   return runId;
+}
+
+async function withFlow(): Promise<string> {
+  const { mill, fleet } = shared.world;
+  const redis = await testRedis('work', fleet.redisUrl);
+  return await runWithFlows({ mill, redis, keys: keysFor(fleet.prefix) }, [{}]);
 }
 
 function fileWith(name: string, text: string): string {
@@ -85,6 +92,8 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'budget set': async () => ({ args: ['batch', 'b', '10'] }),
   'budget top-up': async () => ({ args: ['batch', 'b', '5'] }),
   costs: after(ended),
+  'flows list': after(withFlow),
+  'flows report': after(withFlow),
   'threads list': after(ended),
   'threads show': after(ended, 'talk'),
   'threads title': after(ended, 'talk', 'A talk'),

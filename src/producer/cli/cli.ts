@@ -58,6 +58,11 @@ const usageErrors: ReadonlySet<string> = new Set([
   'model_not_allowed',
 ]);
 
+/** For what looks again and again: while Redis is away there is nothing to show, and the next look tries again. */
+export function unlessAway(error: unknown): void {
+  if (asRunError(error).code !== 'queue_unavailable') throw error;
+}
+
 /** Prints one JSON document. */
 export function printJson({ stdout }: Cli, value: unknown): ExitCode {
   stdout.write(`${JSON.stringify(value, null, 2)}\n`);

@@ -17,6 +17,7 @@ import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
 import { addEvaluate } from './evaluate.ts';
 import { addFanOut } from './fan-out.ts';
+import { addFlows } from './flows.ts';
 import { addGet } from './get.ts';
 import { addInit } from './init.ts';
 import { addMedia } from './media.ts';
@@ -56,6 +57,7 @@ const commands: readonly AddCommand[] = [
   addDeny,
   addBudget,
   addCosts,
+  addFlows,
   addRuns,
   addThreads,
   addAgents,

@@ -1,5 +1,14 @@
 import { known, type Fact, dateTime, dim, oneLine, table, red } from './show/paint.ts';
-import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import {
+  collect,
+  printJson,
+  examples,
+  exitCodes,
+  unlessAway,
+  type AddCommand,
+  type Cli,
+  type ExitCode,
+} from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
@@ -226,11 +235,6 @@ const threadEvents = command('events <thread>', {
     }
   },
 });
-
-/** While Redis is away there is nothing to show; the next look tries again. */
-function unlessAway(error: unknown): void {
-  if (!(error instanceof RunError && error.code === 'queue_unavailable')) throw error;
-}
 
 /** An event of a thread, for a person: one line. */
 function threadEventLine(stream: WriteStream, event: ThreadEvent): string {

@@ -5,6 +5,7 @@ import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
+import { flowFacts, type FlowFacts } from './diagnose-flows.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';
 import { reach, type Connected, type TenantClient } from './client-core.ts';
@@ -67,6 +68,7 @@ export interface Diagnosis {
   /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
   readonly counters: Readonly<Record<string, number>>;
   readonly waits: WaitFacts;
+  readonly flows: readonly FlowFacts[];
 }
 
 const stuckAfterMs = 60_000;
@@ -76,12 +78,13 @@ const maxInspected = 1_000;
 export async function diagnose(client: TenantClient): Promise<Diagnosis> {
   return await reach(client, async (at) => {
     const { core, redis } = at;
-    const [facts, workers, openRuns, counters, waits] = await Promise.all([
+    const [facts, workers, openRuns, counters, waits, flows] = await Promise.all([
       redisFacts(redis),
       liveWorkers(at),
       redis.zcard(core.keys.open),
       redis.hgetall(core.keys.counters),
       waitFacts(at),
+      flowFacts(at),
     ]);
     const queues = await depths(workers, at);
     const quarantine = queues[quarantineQueue];
@@ -94,6 +97,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       queues,
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
       waits,
+      flows,
       counters: Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, Number(count)])),
     };
   });

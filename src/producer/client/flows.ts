@@ -4,7 +4,7 @@ import { publicId, runId } from '../../shared/base/ids.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 import { auditRetentionMs, flowAudit, leakAudit } from '../../shared/contract/audit.ts';
 import { flowDecision, flowRule } from '../../shared/contract/flow.ts';
-import { readAudit, type AuditRange } from '../../shared/state/audit/audit-stream.ts';
+import { entryMs, readAudit, type AuditRange } from '../../shared/state/audit/audit-stream.ts';
 import type { TenantClient } from './client-core.ts';
 
 const batchSize = 200;
@@ -23,6 +23,8 @@ export type FlowView = Readonly<z.infer<typeof flowView>>;
 
 export const flowKind = z.enum(['flow', 'leak']);
 
+const position = z.string().regex(/^\d{1,16}-\d{1,10}$/, 'is no place in this list');
+
 const flowsQuery = z.strictObject({
   kind: flowKind.optional(),
   decision: flowDecision.optional(),
@@ -35,39 +37,45 @@ const flowsQuery = z.strictObject({
   since: pastTime.optional(),
   until: pastTime.optional(),
   /** From the previous page; absent for the first. */
-  cursor: z
-    .string()
-    .regex(/^\d{1,16}-\d{1,10}$/, 'is not a cursor of this list')
-    .optional(),
+  cursor: position.optional(),
+  /** `newest` of an earlier list: only what has come since. */
+  after: position.optional(),
   /** 1 to 100, default 50. */
   limit: z.int().min(1).max(100).default(50),
 });
 export type FlowsQuery = Readonly<z.input<typeof flowsQuery>>;
 type Query = z.output<typeof flowsQuery>;
-type Range = Partial<Pick<Query, 'since' | 'until' | 'cursor'>>;
+type Range = Partial<Pick<Query, 'since' | 'until' | 'cursor' | 'after'>>;
+
+/** A page of entries, and where the list goes on: `cursor` to older ones, `newest` to those that will come. */
+export interface FlowsPage {
+  readonly flows: readonly FlowView[];
+  readonly cursor?: string;
+  readonly newest: string;
+}
 
 /**
  * A page of what guards found in the runs of the tenant, newest first. Looks at no more than 2,000 entries. What comes meanwhile is
  * on no later page and moves nothing.
  */
-export async function listFlows(
-  input: FlowsQuery,
-  { core, tenant }: TenantClient,
-): Promise<{ flows: readonly FlowView[]; cursor?: string }> {
+export async function listFlows(input: FlowsQuery, { core, tenant }: TenantClient): Promise<FlowsPage> {
   const query = parseAs(flowsQuery, input, 'the query is not valid');
   const fits = filterOf(query);
   const flows: FlowView[] = [];
   let { from, to } = rangeOf(query, core.cluster);
+  let newest = query.after ?? '0-0';
   for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-    const found = await core.reach((redis) => readAudit({ redis, keys: core.keys }, tenant, { from, to }, batchSize));
+    const range = { from, to };
+    const found = await core.reach((redis) => readAudit({ redis, keys: core.keys }, tenant, range, batchSize));
+    if (scanned === 0) newest = found[0]?.id ?? newest;
     for (const { id, entry } of found) {
       to = `(${id}`;
       if (entry && fits(entry)) flows.push(viewOf(entry));
-      if (flows.length === query.limit) return { flows, cursor: id };
+      if (flows.length === query.limit) return { flows, cursor: id, newest };
     }
-    if (found.length < batchSize) return { flows };
+    if (found.length < batchSize) return { flows, newest };
   }
-  return { flows, cursor: to.slice(1) };
+  return { flows, cursor: to.slice(1), newest };
 }
 
 function viewOf({ v: _, ...entry }: z.infer<typeof flowAudit> | z.infer<typeof leakAudit>): FlowView {
@@ -75,8 +83,9 @@ function viewOf({ v: _, ...entry }: z.infer<typeof flowAudit> | z.infer<typeof l
 }
 
 /** Where entries can be that were found in this time. */
-export function rangeOf({ since = 0, until, cursor }: Range, cluster: boolean): AuditRange {
-  const from = String(Math.max(0, since - clockSkewMs, Date.now() - auditRetentionMs));
+export function rangeOf({ since = 0, until, cursor, after }: Range, cluster: boolean): AuditRange {
+  const fromMs = Math.max(0, since - clockSkewMs, Date.now() - auditRetentionMs);
+  const from = after !== undefined && entryMs(after) >= fromMs ? `(${after}` : String(fromMs);
   if (cursor !== undefined) return { from, to: `(${cursor}` };
   return { from, to: until === undefined ? '+' : String(until + (cluster ? latestMs : clockSkewMs)) };
 }

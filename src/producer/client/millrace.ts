@@ -24,7 +24,7 @@ import { followAll } from './follow/firehose.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { findRunId } from './find-run.ts';
 import { readFlowReport, type FlowReport, type FlowReportQuery } from './flow-report.ts';
-import { listFlows, type FlowsQuery, type FlowView } from './flows.ts';
+import { listFlows, type FlowsPage, type FlowsQuery } from './flows.ts';
 import { listRuns, type ListQuery } from './list-runs.ts';
 import {
   readMedia,
@@ -284,13 +284,13 @@ export class Millrace implements AsyncDisposable {
   /**
    * What guards found in runs of the tenant, newest first: calls that the data-flow policy flagged, asked about, blocked or let
    * through, and leaks between agents. Names only, never a value. One call looks at no more than 2,000 entries: a page may
-   * have fewer than `limit`, even none, and still have a `cursor`. No cursor means the end. Throws `validation` for a query
-   * that makes no sense.
+   * have fewer than `limit`, even none, and still have a `cursor`. No cursor means the end. `newest`, as `after` of a later call, asks
+   * for what has come since. Throws `validation` for a query that makes no sense.
    *
    * @example
    * const { flows } = await mill.flows({ decision: 'blocked', since: '24h' });
    */
-  async flows(query: FlowsQuery = {}): Promise<{ readonly flows: readonly FlowView[]; readonly cursor?: string }> {
+  async flows(query: FlowsQuery = {}): Promise<FlowsPage> {
     return await listFlows(query, this.#client);
   }
 

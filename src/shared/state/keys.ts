@@ -141,6 +141,8 @@ const threadKeyNames = (prefix: string) => ({
 
 /** All of a tenant's share a hash tag. */
 const auditKeyNames = (prefix: string) => ({
+  /** Sorted set of tenants with entries, by the time of the last one. */
+  audits: `${prefix}:_:audits`,
   /** Stream of what guards found in the runs of a tenant; a field `a` with each entry as JSON. Added to with the event itself. */
   audit: (tenant: string) => `${prefix}:{audit:${tenant}}:entries`,
   /** Set of entries that have come from a run already; only in a Cluster. */

@@ -1,7 +1,7 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/deadline.ts';
 import { loadScript, runScript, type LifecycleTarget, type RunKeySpace } from './script.ts';
-import { moveAuditEntry } from './audit/audit-stream.ts';
+import { moveAuditEntry, noteAudit } from './audit/audit-stream.ts';
 import { redisError } from './errors.ts';
 
 const dropScript = loadScript(import.meta.url, './drop-published.lua');
@@ -37,9 +37,11 @@ export class LifecycleStream implements LifecycleTarget {
     return cluster ? keys.unpublished(runId) : keys.lifecycle;
   }
 
-  auditKeyOf(runId: string, tenant: string): string {
+  async auditKeyFor(runId: string, tenant: string): Promise<string> {
     const { keys, cluster } = this.#space;
-    return cluster ? keys.unpublished(runId) : keys.audit(tenant);
+    if (cluster) return keys.unpublished(runId);
+    await noteAudit(this.#space, tenant);
+    return keys.audit(tenant);
   }
 
   /** One call of this process at a time for a run. */

@@ -64,8 +64,8 @@ export async function sendAll(commands: ReturnType<RedisConnection['multi']>): P
 export interface LifecycleTarget {
   /** The stream of all runs, in a Cluster one of the run's own. */
   keyOf(runId: string): string;
-  /** The audit stream of the tenant, in a Cluster the same one of the run's own. */
-  auditKeyOf(runId: string, tenant: string): string;
+  /** The audit stream of the tenant, which is about to get an entry; in a Cluster the same one of the run's own. */
+  auditKeyFor(runId: string, tenant: string): Promise<string>;
   /** In a Cluster: moves what is in the stream of a run to the streams of all runs. False: some of it remains. Never rejects. */
   publish(runId: string): Promise<boolean>;
 }
@@ -138,13 +138,14 @@ export function auditedEvent(event: OutgoingEvent, tenant: string | undefined): 
   return `A${jsonText(auditOf(event, tenant))}\n${jsonText(event)}`;
 }
 
-/** Where such events of a run have their entries. Undefined: none of them is audited. */
-export function auditKeyFor(
+/** The key of the stream where such events of a run have their entries. Undefined: none of them is audited. */
+export async function auditKeyFor(
   { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
-  { runId, tenant = '' }: { readonly runId: string; readonly tenant?: string | undefined },
+  { runId, tenant }: { readonly runId: string; readonly tenant?: string | undefined },
   events: readonly OutgoingEvent[],
-): string | undefined {
-  return events.some(({ type }) => isAudited(type)) ? lifecycle.auditKeyOf(runId, tenant) : undefined;
+): Promise<string | undefined> {
+  if (tenant === undefined || !events.some(({ type }) => isAudited(type))) return undefined;
+  return await lifecycle.auditKeyFor(runId, tenant);
 }
 
 /** An event without its last brace: the script adds what only the record in Redis knows. */

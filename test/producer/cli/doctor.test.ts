@@ -10,6 +10,7 @@ import type { Diagnosis, WorkerFacts } from '../../../src/producer/client/diagno
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { freePort, startScratchRedis } from '../../support/scratch-redis.ts';
 import { firstCells } from '../../support/markdown.ts';
+import { runWithFlows } from '../support/flows.ts';
 import { clientWorld } from './options/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';
 
@@ -56,6 +57,7 @@ const healthy: Diagnosis = {
     people: [],
     threads: [],
   },
+  flows: [],
 };
 
 const now = Date.now();
@@ -225,7 +227,43 @@ test('operations explains every line', () => {
     name.replace(/^(queue .*|provider openai)$/, (found) => `${found.split(' ')[0]} NAME`),
   );
   const page = readFileSync(join(root, 'docs/operations.md'), 'utf8');
-  expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider', 'this shell']));
+  expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(
+    new Set([...names, 'flows', 'audit', 'provider', 'this shell']),
+  );
+});
+
+test('flows of the last day have a line with the command that lists them, and none has none', () => {
+  expect(check('flows', {})).toBeUndefined();
+  const quiet = { tenant: 'still', lastDay: 0, blocked: 0, coversMs: undefined };
+  expect(check('flows', { flows: [quiet] })).toBeUndefined();
+  const busy = { tenant: 'default', lastDay: 1_000, blocked: 2, coversMs: 8 * 86_400_000 };
+  const { level, text, advice } = check('flows', { flows: [busy, quiet] });
+  expect([level, text]).toEqual(['ok', 'found in the last day: 1,000 of default, 2 blocked']);
+  expect(advice).toBe('millrace flows --since 1d lists them');
+  const shop = { ...busy, tenant: 'shop' };
+  expect(check('flows', { flows: [shop] }).advice).toContain('--since 1d --tenant shop');
+  expect(check('flows', { flows: [shop, busy] }).advice).toContain('--since 1d --tenant TENANT');
+  expect(check('audit', { flows: [busy] })).toBeUndefined();
+});
+
+test('an audit that is full and covers less than a week is a warning', () => {
+  const full = { tenant: 'shop', lastDay: 1_000, blocked: 0, coversMs: 3 * 86_400_000 };
+  const { level, text, advice } = check('audit', { flows: [full] });
+  expect(level).toBe('warn');
+  expect(text).toBe('there is no room for a week: that of shop covers 72 h 00 min');
+  expect(advice).toContain('millrace flows report --since 1d --tenant shop');
+});
+
+test('doctor counts what guards found in the last day, by tenant', async () => {
+  const world = await clientWorld();
+  const day = 86_400_000;
+  await runWithFlows(world, [{ agoMs: 2 * day }, { agoMs: 0 }, { agoMs: 0, decision: 'blocked' }]);
+  await runWithFlows({ ...world, mill: world.mill.forTenant('shop') }, [{ agoMs: 2 * day }]);
+  const { flows } = await world.mill.diagnose();
+  expect(flows.toSorted((a, b) => a.tenant.localeCompare(b.tenant))).toEqual([
+    { tenant: 'default', lastDay: 2, blocked: 1, coversMs: undefined },
+    { tenant: 'shop', lastDay: 0, blocked: 0, coversMs: undefined },
+  ]);
 });
 
 test('for the post-run jobs of a queue, the advice is a worker of that queue', () => {

@@ -34,6 +34,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     money(diagnosis),
     people(diagnosis),
     threads(diagnosis),
+    ...flows(diagnosis),
   ];
 }
 
@@ -216,6 +217,29 @@ function threads({ waits }: Diagnosis): Check {
   );
   const advice = 'millrace get RUN says what it waits for; millrace cancel RUN lets the next one go on';
   return ok('threads', `messages waiting for their turn: ${listed(list)}`, advice);
+}
+
+/** A full audit that covers less than a week makes a report of the last week partial. */
+const auditWeekMs = 7 * 86_400_000;
+
+function flows({ flows: found }: Diagnosis): Check[] {
+  const lately = found.filter(({ lastDay }) => lastDay > 0);
+  const list = lately.map(
+    ({ tenant, lastDay, blocked }) => `${count(lastDay)} of ${tenant}, ${count(blocked)} blocked`,
+  );
+  const listAll = `millrace flows --since 1d${tenantOption(lately)} lists them`;
+  const full = found.filter(({ coversMs = auditWeekMs }) => coversMs < auditWeekMs);
+  const covered = full.map(({ tenant, coversMs = 0 }) => `${tenant} covers ${duration(coversMs)}`);
+  const advice = `millrace flows report --since 1d${tenantOption(full)} says which tool fills it; its policy may be too strict`;
+  return [
+    ...(list.length === 0 ? [] : [ok('flows', `found in the last day: ${listed(list)}`, listAll)]),
+    ...(covered.length === 0 ? [] : [warn('audit', `there is no room for a week: that of ${listed(covered)}`, advice)]),
+  ];
+}
+
+function tenantOption([first, second]: readonly { readonly tenant: string }[]): string {
+  if (second !== undefined) return ' --tenant TENANT';
+  return first === undefined || first.tenant === 'default' ? '' : ` --tenant ${first.tenant}`;
 }
 
 function listed(names: readonly string[]): string {

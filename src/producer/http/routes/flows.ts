@@ -27,9 +27,21 @@ const flowsRoute = route('read', {
       .describe('Only what was found at this time or later: ISO 8601 with a zone, or `7d` for 7 days ago.'),
     until: time.optional().describe('Only what was found before this time.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
+    after: z.string().max(256).optional().describe('`newest` of an earlier list: only entries that have come since.'),
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
-  response: { 200: z.object({ flows: z.array(flowView), cursor: z.string().optional() }), ...errors },
+  response: {
+    200: z.object({
+      flows: z.array(flowView),
+      cursor: z.string().optional(),
+      newest: z
+        .string()
+        .describe(
+          'Where the newest entry of the first page is. As `after` of a later request it asks for what has come since.',
+        ),
+    }),
+    ...errors,
+  },
 });
 
 const reportRoute = route('read', {
@@ -46,8 +58,8 @@ const reportRoute = route('read', {
 
 export function flowRoutes(app: App): void {
   app.get('/v1/flows', flowsRoute, async ({ mill, query }) => {
-    const { flows, cursor } = await mill.flows(query);
-    return { flows: [...flows], cursor };
+    const { flows, cursor, newest } = await mill.flows(query);
+    return { flows: [...flows], cursor, newest };
   });
   app.get('/v1/flows/report', reportRoute, async ({ mill, query }) => await mill.flowReport(query));
 }

@@ -18,7 +18,24 @@ export async function moveAuditEntry(
 ): Promise<void> {
   const { tenant = '' } = (jsonOr(json) ?? {}) as { readonly tenant?: string };
   const own = [keys.audit(tenant), keys.auditMoved(tenant, runId)];
-  await runScript(redis, moveScript, own, [id, json, rememberedS], { doing: `audit of run ${runId}` });
+  await Promise.all([
+    runScript(redis, moveScript, own, [id, json, rememberedS], { doing: `audit of run ${runId}` }),
+    noteAudit({ redis, keys }, tenant),
+  ]);
+}
+
+/** Notes that this tenant has entries, or is about to. Those whose last one is too old are forgotten. */
+export async function noteAudit({ redis, keys }: KeySpace, tenant: string): Promise<void> {
+  const now = Date.now();
+  await Promise.all([
+    redis.zadd(keys.audits, now, tenant),
+    redis.zremrangebyscore(keys.audits, '-inf', now - auditRetentionMs),
+  ]);
+}
+
+/** The tenants with entries since then, those with the newest first. */
+export async function auditedSince({ redis, keys }: KeySpace, sinceMs: number, most: number): Promise<string[]> {
+  return await redis.zrevrangebyscore(keys.audits, '+inf', sinceMs, 'LIMIT', 0, most);
 }
 
 /** An entry, and its id in the stream: higher than those of all entries that came before. */
@@ -64,6 +81,6 @@ export async function auditReach({ redis, keys }: KeySpace, tenant: string): Pro
 }
 
 /** When an entry came, in milliseconds since the epoch. */
-function entryMs(id: string): number {
+export function entryMs(id: string): number {
   return Number(id.split('-')[0]);
 }

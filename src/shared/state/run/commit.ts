@@ -112,7 +112,7 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     ...commit.entries.map((entry) => jsonText(entry)),
     ...commit.events.map((event) => auditedEvent(event, tenant)),
   ];
-  const auditKey = auditKeyFor(space, ownership, commit.events);
+  const auditKey = await auditKeyFor(space, ownership, commit.events);
   const reply = (await runOnRun(space, runId, script, args, { doing: `commit of run ${runId}`, auditKey })) as
     | readonly [0]
     | readonly [1, number, string];

@@ -4,10 +4,10 @@ import {
   type RunKeySpace,
   publishCommand,
   auditedEvent,
-  auditKeyFor,
   publishLifecycle,
   type OutgoingEvent,
 } from '../script.ts';
+import { isAudited } from '../../contract/audit.ts';
 import { inBatches } from '../../base/collections.ts';
 import { redisError, refusal } from '../errors.ts';
 import type { CommitReply, Ownership } from './commit.ts';
@@ -20,8 +20,8 @@ const maxBytes = 1_048_576;
 
 interface Flush {
   readonly runId: string;
-  /** Where its audited events have their entries; undefined: it has none of these. */
-  readonly auditKey: string | undefined;
+  /** Some of its events have entries in the audit stream of this tenant; undefined: none has. */
+  readonly auditOf: string | undefined;
   readonly seq: number;
   readonly events: readonly OutgoingEvent[];
   readonly texts: readonly string[];
@@ -47,19 +47,19 @@ export function gatheredFlush(space: RunKeySpace): FlushRun {
     const flushes = waiting;
     waiting = [];
     const bounds = { most: space.cluster ? 1 : maxRuns, maxBytes };
-    const gathered = flushes.filter(({ auditKey }) => auditKey === undefined);
+    const gathered = flushes.filter(({ auditOf }) => auditOf === undefined);
     for (const group of inBatches(gathered, ({ bytes }) => bytes, bounds)) void callFor(group, space);
-    for (const flush of flushes) if (flush.auditKey !== undefined) void callFor([flush], space);
+    for (const flush of flushes) if (flush.auditOf !== undefined) void callFor([flush], space);
   };
   return (run, seq, events) => {
     const { promise, resolve, reject } = Promise.withResolvers<CommitReply>();
     const { runId, tenant } = run;
     const texts = events.map((event) => auditedEvent(event, tenant));
-    const auditKey = auditKeyFor(space, run, events);
+    const auditOf = events.some(({ type }) => isAudited(type)) ? tenant : undefined;
     const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
     // Timers that fire in the same tick run before this does.
     if (waiting.length === 0) setImmediate(send);
-    waiting.push({ runId, auditKey, seq, events, texts, bytes, resolve, reject });
+    waiting.push({ runId, auditOf, seq, events, texts, bytes, resolve, reject });
     return promise;
   };
 }
@@ -69,9 +69,11 @@ async function callFor(group: readonly Flush[], space: RunKeySpace): Promise<voi
   const logs = group.map(({ runId }) => keys.events(runId));
   const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
   const doing = group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs';
-  const own = [...logs, lifecycle.keyOf(group[0]?.runId ?? ''), ...group.flatMap(({ auditKey }) => auditKey ?? [])];
+  const { runId: firstId = '', auditOf } = group[0] ?? {};
+  const own = [...logs, lifecycle.keyOf(firstId)];
   const args = [group.length, eventLogMax, keys.firehose, publishCommand(space), ...runs];
   try {
+    if (auditOf !== undefined) own.push(await lifecycle.auditKeyFor(firstId, auditOf));
     const results = (await runScript(redis, script, own, args, { doing })) as readonly (0 | 1 | string)[];
     for (const [index, flush] of group.entries()) settle(flush, results[index] ?? 'ERR no result', space);
   } catch (error) {
