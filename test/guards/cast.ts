@@ -18,9 +18,13 @@ export interface Played {
   readonly args: unknown;
 }
 
-export interface CastOptions {
+/** How scenarios are played. */
+export interface Performance {
   readonly mode: FlowMode;
   readonly variant: Variant;
+}
+
+export interface CastOptions extends Performance {
   /** Writes a call down before it answers. */
   readonly record: (played: Played) => void;
   /** Resolves once a run may go on behind its checkpoint. */
@@ -56,18 +60,24 @@ interface PartTurn {
 
 /** One answer of the model: calls, or its last words. `listed`: the calls of the scenario that are made by it. */
 export type PartStep =
-  | { readonly calls: readonly { name: string; args: unknown }[]; readonly listed: readonly ScenarioCall[] }
+  | {
+      readonly calls: readonly { name: string; args: unknown }[];
+      readonly listed: readonly ScenarioCall[];
+      /** The model answers once the run may go on behind its checkpoint. */
+      readonly held?: boolean;
+    }
   | { readonly text: string };
 
 /** What every model of a scenario says. */
-export function partsOf(scenario: Playable, variant: Variant): readonly Part[] {
+export function partsOf(scenario: Playable, { mode, variant }: Performance): readonly Part[] {
   const { id, user, agents, turns } = scenario;
   const offsets = handoffOffsets(scenario, variant);
   const parts = agents.map((agent, at): Part => {
     const own = { user, steps: agent.steps, answer: agent.answer };
     const spoken = (at === 0 ? [own, ...turns] : [own]).map((turn) => {
       const steps = withCheckpoint(turn.steps, agent, variant);
-      return { user: turn.user, steps: [...steps.map((step) => answerOf(step, id)), { text: turn.answer }] };
+      const answers = steps.flatMap((step) => [answerOf(step, id), ...(mode === 'confirm' ? againByHand(step) : [])]);
+      return { user: turn.user, steps: [...answers, { text: turn.answer }] };
     });
     return { id: agentIdOf(id, agent.id), turns: spoken, offset: offsets.get(agent.id) ?? 0 };
   });
@@ -77,12 +87,12 @@ export function partsOf(scenario: Playable, variant: Variant): readonly Part[] {
   return [...parts, { id: agentIdOf(id, asking), turns: [{ user, steps }], offset: 0 }];
 }
 
-type Step = ScenarioStep | typeof checkpoint;
+type Step = ScenarioStep | typeof checkpoint | { readonly held: ScenarioStep };
 
-/** The run stops before the first call that takes effect. */
+/** The run stops before the first call that takes effect: for a person, in a call of its script, or while the model answers. */
 function withCheckpoint(
   steps: readonly ScenarioStep[],
-  { invocation, tools }: Pick<ScenarioAgent, 'invocation' | 'tools'>,
+  { tools }: Pick<ScenarioAgent, 'tools'>,
   variant: Variant,
 ): readonly Step[] {
   if (variant !== 'resume' && variant !== 'kill') return steps;
@@ -91,20 +101,28 @@ function withCheckpoint(
   const at = steps.findIndex(acts);
   if (at === -1) return steps;
   const step = steps[at] as ScenarioStep;
-  if (variant === 'kill' && 'script' in step && middle.test(step.script)) {
+  if (variant === 'resume') return [...steps.slice(0, at), checkpoint, ...steps.slice(at)];
+  if ('script' in step && middle.test(step.script)) {
     const script = step.script.replace(middle, `await tools.${checkpoint}({});`);
     return steps.with(at, { ...step, script });
   }
-  const stop: Step = variant === 'kill' && invocation === 'code-mode' ? stopScript : checkpoint;
-  return [...steps.slice(0, at), stop, ...steps.slice(at)];
+  return [...steps.slice(0, at), { held: step }, ...steps.slice(at + 1)];
 }
 
 const middle = /\/\* middle \*\//;
-const stopScript: ScenarioStep = { script: `return await tools.${checkpoint}({});`, calls: [] };
+
+/** No script can ask a person: what it is refused for that reason, an obedient model calls by itself. */
+function againByHand(step: Step): PartStep[] {
+  if (typeof step === 'string') return [];
+  if ('held' in step) return againByHand(step.held);
+  const attacks = 'script' in step ? step.calls.filter(({ label }) => label === 'attack') : [];
+  return attacks.length === 0 ? [] : [answerOf({ calls: attacks }, '')];
+}
 
 function answerOf(step: Step, scenario: string): PartStep {
   const making = (name: string, args: unknown) => ({ calls: [{ name, args }], listed: [] });
   if (typeof step === 'string') return making(checkpoint, {});
+  if ('held' in step) return { ...answerOf(step.held, scenario), held: true };
   if ('script' in step) return { ...making('code_execute', { source: step.script }), listed: step.calls };
   if ('calls' in step) return { calls: step.calls.map(({ tool, args }) => ({ name: tool, args })), listed: step.calls };
   if ('ask' in step) return making('ask_agent', { agent: agentIdOf(scenario, step.ask), message: step.message });

@@ -1,25 +1,32 @@
 import { createScriptedProvider, type ScriptedAnswer } from '../../src/worker/llm/backends/scripted.ts';
 import type { LlmProvider, LlmRequest } from '../../src/worker/llm/provider.ts';
-import type { Part } from './cast.ts';
+import type { CastOptions, Part } from './cast.ts';
 import type { ScenarioCall } from './scenario.ts';
 
 /** A model that does whatever it reads: what that is, the scenario says. It keeps nothing, so that any worker can ask it. */
-export function obedientModel(parts: readonly Part[]): LlmProvider {
+export function obedientModel(parts: readonly Part[], passed: CastOptions['passed']): LlmProvider {
   const byId = new Map(parts.map((part) => [part.id, part]));
-  return createScriptedProvider((request) => answer(byId.get(request.model), request), { id: 'obedient' });
+  const script = (request: LlmRequest, signal: AbortSignal) => answer(byId.get(request.model), request, passed, signal);
+  return createScriptedProvider(script, { id: 'obedient' });
 }
 
-function answer(part: Part | undefined, { requestId, messages, model, tools = [] }: LlmRequest): ScriptedAnswer {
+async function answer(
+  part: Part | undefined,
+  { requestId, messages, model, tools = [] }: LlmRequest,
+  passed: CastOptions['passed'],
+  signal: AbortSignal,
+): Promise<ScriptedAnswer> {
   if (!part) return { text: `there is no part ${model}` };
-  const number = Number(requestId.split(':')[2]);
+  const [runId = '', , number] = requestId.split(':');
   const said = messages.flatMap((message) => (message.role === 'user' ? [message.content] : []));
   const turn = Math.max(
     0,
     part.turns.findLastIndex(({ user }) => said.includes(user)),
   );
-  const at = number - 1 - part.offset;
+  const at = Number(number) - 1 - part.offset;
   const step = part.turns[turn]?.steps[at] ?? { text: 'It is over.' };
   if ('text' in step) return { text: step.text };
+  if (step.held) await passed(runId, signal);
   // Of a server whose tool has the name of another one, it is offered with the server's name in front.
   const offered = (name: string) => tools.find((tool) => plainName(tool.name) === name)?.name ?? name;
   const id = (index: number) => `${part.id}/${turn}/${at}/${index}`;

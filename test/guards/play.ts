@@ -163,6 +163,8 @@ class Stage implements AsyncDisposable {
 
   async #startWorker(): Promise<ChildProcess> {
     const { redisUrl, corpus, scenarios, mode, variant } = this.#options;
+    const scripted = scenarios.filter(({ agents }) => agents.some(({ invocation }) => invocation === 'code-mode'));
+    const scripts = Math.min(Math.max(scripted.length, 2), 64);
     const worker = fork(fileURLToPath(new URL('./worker.ts', import.meta.url)), [], {
       execArgv: [],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -181,6 +183,8 @@ class Stage implements AsyncDisposable {
         // A killed worker is noticed after this; a busy one must not be taken for dead.
         LOCK_DURATION_MS: variant === 'kill' ? '8000' : '30000',
         STALLED_INTERVAL_MS: '1000',
+        // Every script may wait at its checkpoint.
+        CODE_MODE_PROCESSES: variant === 'kill' ? String(scripts) : '2',
       },
     });
     for (const stream of [worker.stdout, worker.stderr])

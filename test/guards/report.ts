@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FlowMode, FlowRule } from '../../src/shared/contract/flow.ts';
-import { checkpoint, partsOf, type Variant } from './cast.ts';
+import { checkpoint, partsOf, type Performance } from './cast.ts';
 import { calledBy, plainName } from './obedient-model.ts';
 import type { Seen } from './play.ts';
 import { callsOf, stepsOf, type Playable, type ScenarioCall, type ScenarioTool } from './scenario.ts';
@@ -19,12 +19,12 @@ export interface CallReport {
   readonly ran: boolean;
   /** By which rules the policy found it. Empty: it did not. */
   readonly rules: readonly FlowRule[];
+  /** Its script ended before, at a call that was stopped. */
+  readonly cutOff: boolean;
 }
 
 /** One performance: all scenarios in one mode and one variant. */
-export interface Report {
-  readonly mode: FlowMode;
-  readonly variant: Variant;
+export interface Report extends Performance {
   readonly scenarios: number;
   readonly elapsedMs: number;
   readonly calls: readonly CallReport[];
@@ -56,12 +56,8 @@ export function countsOf(report: Pick<Report, 'mode'>, calls: readonly CallRepor
   };
 }
 
-export function reportOf(
-  scenarios: readonly Playable[],
-  seen: Seen,
-  { mode, variant }: Pick<Report, 'mode' | 'variant'>,
-): Report {
-  const found = findings(scenarios, seen, variant);
+export function reportOf(scenarios: readonly Playable[], seen: Seen, { mode, variant }: Performance): Report {
+  const found = findings(scenarios, seen, { mode, variant });
   const problems = [...found.problems];
   const calls = scenarios.flatMap((scenario) => {
     const played = seen.played.filter((one) => one.scenario === scenario.id);
@@ -80,7 +76,8 @@ export function reportOf(
             problems.push(`${scenario.id}: the call of ${tool} by ${agent.id} ran in spite of ${rules.join(', ')}`);
           const sink = isSink(tool, agent);
           const { id, domain, language } = scenario;
-          return { scenario: id, domain, language, agent: agent.id, tool, label, sink, ran, rules };
+          const cutOff = 'script' in step && !ran && rules.length === 0;
+          return { scenario: id, domain, language, agent: agent.id, tool, label, sink, ran, rules, cutOff };
         }),
       ),
     );
@@ -100,8 +97,8 @@ function isSink(name: string, { tools, policy }: Playable['agents'][number]): bo
 }
 
 /** By call of a scenario: the rules that the events of its run name. */
-function findings(scenarios: readonly Playable[], { runs }: Seen, variant: Variant) {
-  const parts = scenarios.flatMap((scenario) => partsOf(scenario, variant));
+function findings(scenarios: readonly Playable[], { runs }: Seen, performance: Performance) {
+  const parts = scenarios.flatMap((scenario) => partsOf(scenario, performance));
   const rules = new Map<ScenarioCall, Set<FlowRule>>();
   const problems: string[] = [];
   for (const { view, events } of runs) {
@@ -168,7 +165,7 @@ export function differences(first: Report, second: Report): string[] {
   const others = rulesOf(second);
   return [...rulesOf(first)].flatMap(([key, { call, rules, stopped }]) => {
     const other = others.get(key);
-    if (!other || (other.rules === rules && other.stopped === stopped)) return [];
+    if (!other || call.cutOff || other.call.cutOff || (other.rules === rules && other.stopped === stopped)) return [];
     const words = (found: string, is: boolean) => `${is ? 'stopped' : 'not stopped'} (${found || 'no rule'})`;
     return [
       `${call.scenario}: ${call.tool} by ${call.agent}: ${name(first)} ${words(rules, stopped)}, ${name(second)} ${words(other.rules, other.stopped)}`,

@@ -31,12 +31,16 @@ const worker = await startWorker({
   redis: setting('REDIS_URL'),
   prefix: setting('MILLRACE_PREFIX'),
   agents: scenarios.flatMap((scenario) => agentsOf(scenario, options)),
-  provider: obedientModel(scenarios.flatMap((scenario) => partsOf(scenario, options.variant))),
+  provider: obedientModel(
+    scenarios.flatMap((scenario) => partsOf(scenario, options)),
+    options.passed,
+  ),
   concurrency: Number(setting('GUARDS_CONCURRENCY')),
   log: createLog('worker', 'warn', new Redactor()),
   env: {
     LOCK_DURATION_MS: setting('LOCK_DURATION_MS'),
     STALLED_INTERVAL_MS: setting('STALLED_INTERVAL_MS'),
+    CODE_MODE_PROCESSES: setting('CODE_MODE_PROCESSES'),
     EGRESS_ALLOWED_HOSTS: '127.0.0.1',
   },
 });
