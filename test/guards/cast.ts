@@ -184,7 +184,7 @@ function askingAgent({ id, agents: [first] }: Playable, { mode }: CastOptions): 
     model: name,
     instructions: 'You ask others.',
     subagents: [agentIdOf(id, first?.id as string)],
-    dataFlowPolicy: { ...first?.policy, mode },
+    dataFlowPolicy: { mode },
   });
 }
 

@@ -78,7 +78,7 @@ function doubles(scenarios: readonly (Scenario & { readonly file: string })[]): 
 
 type Read = Scenario & { readonly file: string };
 
-/** Gives each agent the tools that it calls, and its policy; with what is wrong about it. */
+/** Gives each agent the tools of its domain, and its policy; with what is wrong about it. */
 function completed(scenario: Read, domain: DomainFile | undefined): { scenario: Playable; problems: string[] } {
   const problems: string[] = [];
   const ids = scenario.agents.map(({ id }) => id);
@@ -86,10 +86,11 @@ function completed(scenario: Read, domain: DomainFile | undefined): { scenario: 
   const agents = scenario.agents.map((agent, at) => {
     const place = `agents.${at}`;
     const calls = stepsOf(scenario, agent).flatMap(callsOf);
-    const known = [...agent.tools, ...(domain?.tools ?? [])];
-    const names = [...new Set(calls.map(({ tool }) => tool))];
-    const tools = names.flatMap((name) => known.find((one) => one.name === name) ?? []);
-    const missing = names.filter((name) => !known.some((one) => one.name === name));
+    const shared = domain?.tools.filter(({ name }) => !agent.tools.some((own) => own.name === name)) ?? [];
+    const tools = [...agent.tools, ...shared];
+    const missing = [...new Set(calls.map(({ tool }) => tool))].filter(
+      (name) => !tools.some((one) => one.name === name),
+    );
     problems.push(...missing.map((name) => `${place}: calls ${name}, which neither it nor the domain has`));
     const policy = agent.policy ?? scenario.policy ?? domain?.policy;
     if (!policy) problems.push(`${place}.policy: is absent, and domains/${scenario.domain}.yaml is, too`);

@@ -76,7 +76,7 @@ const agent = z.strictObject({
   id: agentName,
   instructions: z.string().optional(),
   invocation: z.enum(['direct', 'code-mode']).default('direct'),
-  /** Tools of its own, beside those of the domain that its calls name. */
+  /** Tools of its own, beside those of the domain and in place of those of the same name. */
   tools: z.array(tool).default([]),
   sensitivity: sensitivity.default('internal'),
   /** In place of the scenario's, which is in place of the domain's. */
@@ -133,7 +133,7 @@ export const scenarioFile = z
   }));
 export type Scenario = z.output<typeof scenarioFile>;
 
-/** A scenario with what its domain gives it, as far as its calls need that. */
+/** A scenario with what its domain gives it. */
 export interface Playable extends Omit<Scenario, 'agents'> {
   readonly file: string;
   readonly agents: readonly (ScenarioAgent & { readonly policy: Record<string, unknown> })[];
