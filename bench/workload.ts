@@ -18,6 +18,19 @@ export function lookup(order: string): { order: string; state: string } {
   return { order, state: 'shipped' };
 }
 
+/** A page of so many kilobytes, the same for the same name: words that do not repeat themselves much. */
+export function pageOf(kilobytes: string): string {
+  const words: string[] = [];
+  let [state, size] = [7, 0];
+  while (size < Number(kilobytes) * 1_000) {
+    state = (state * 48_271) % 2_147_483_647;
+    const word = state.toString(36);
+    words.push(word);
+    size += word.length + 1;
+  }
+  return words.join(' ');
+}
+
 export const input = 'Where is order 7?';
 export const instructions = 'You answer questions about orders, briefly.';
 
