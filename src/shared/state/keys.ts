@@ -90,6 +90,9 @@ const fleetKeyNames = (prefix: string) => ({
   /** The mark of the shared folder that workers keep results in, and who swept it last. */
   artifactRoot: `${prefix}:_:artifact-root`,
   artifactSweep: `${prefix}:_:artifact-sweep`,
+  /** Sorted set of a tenant's MCP servers with pins by the time of their last use, and a hash of the pins of each. */
+  pinnedServers: (tenant: string) => `${prefix}:{pins:${tenant}}:servers`,
+  pins: (tenant: string, server: string) => `${prefix}:{pins:${tenant}}:of:${server}`,
   /** Bytes that a run produced, by their SHA-256. */
   media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
   /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
