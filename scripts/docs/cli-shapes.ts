@@ -5,9 +5,11 @@ import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/producer/client/costs.ts';
 import { flowReport } from '../../src/producer/client/flow-report.ts';
 import { flowView } from '../../src/producer/client/flows.ts';
+import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
 import { durabilityLevels } from '../../src/producer/client/diagnose.ts';
 import { agentView } from '../../src/shared/contract/agent/agent.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
+import { serverPins } from '../../src/shared/contract/mcp-pins.ts';
 import { budgetView } from '../../src/shared/contract/money.ts';
 import { providerReport } from '../../src/shared/contract/provider-report.ts';
 import { runView } from '../../src/shared/contract/run.ts';
@@ -153,6 +155,12 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   'budget get': budget,
   'budget set': budget,
   'budget top-up': budget,
+  'mcp pins': { as: 'document', shape: z.array(serverPins), is: 'an array of [McpPins](http.md#mcppins)' },
+  'mcp accept': {
+    as: 'document',
+    shape: acceptedPins,
+    is: 'an object: `accepted`, the names of tools, and `pins`, a [McpPins](http.md#mcppins)',
+  },
   costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
   'flows list': {
     as: 'document',

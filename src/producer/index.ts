@@ -33,6 +33,8 @@ export {
   type FinishedTurn,
   type InMemoryChatTurnsOptions,
 } from './chat/turn-store.ts';
+export { McpPins, type AcceptedPins, type AcceptPinsOptions, type AcceptPinsRequest } from './client/mcp-pins.ts';
+export type { DescribedTool, PinnedTool, ServerPins, ToolChange } from '../shared/contract/mcp-pins.ts';
 export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { FlowReport, FlowReportQuery } from './client/flow-report.ts';

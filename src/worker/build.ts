@@ -207,7 +207,7 @@ function depsOf(
   opening: AsyncDisposableStack,
 ): Omit<JobDeps, keyof ReturnType<typeof modelsOf>> {
   const { config, log, agents, functions, loadTask, tenants, toolkit, embedder } = options;
-  const { ports, artifacts, family } = stores;
+  const { ports, artifacts, pins, family } = stores;
   const resumePoller = opening.use(pollForResumes({ ...ports, queues, log }));
   const wake = (runId: string, summary: string) => resumePoller.wake(runId, summary);
   opening.use(
@@ -244,7 +244,7 @@ function depsOf(
       isExcused: (worker, runId) => supervision.isExcused(worker, runId),
     },
     queuePostRunJobs: (record) => queuePostRunJobs(record, { queues, agents, embeds: embedder !== undefined }),
-    tools: { ...toolkit.services({ ...artifacts, breakers: ports.breakers }), agents: () => agents },
+    tools: { ...toolkit.services({ ...artifacts, pins, breakers: ports.breakers }), agents: () => agents },
   };
 }
 

@@ -10,6 +10,7 @@ import { redisRateLimiter } from '../shared/state/limits/rate/polled-limiter.ts'
 import { redisBreakers } from '../shared/state/limits/breakers.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
+import { redisToolPins, type ToolPins } from '../shared/state/pins/tool-pins.ts';
 import { redisMedia } from '../shared/state/results/media-store.ts';
 import { type Family, redisChildren } from '../shared/state/run/children/children.ts';
 import { RedisControlChannel } from '../shared/state/run/control/control-channel.ts';
@@ -63,6 +64,8 @@ export interface WorkerStores {
   readonly ports: Ports;
   /** What runs leave behind. */
   readonly artifacts: OpenedArtifacts;
+  /** What the tools of MCP servers were at their first use. */
+  readonly pins: ToolPins;
   /** For what happens to children and to their parents. */
   readonly family: Family;
 }
@@ -98,5 +101,5 @@ export async function openStores(
     redactor,
     observe,
   };
-  return { ports, artifacts, family };
+  return { ports, artifacts, pins: redisToolPins(base), family };
 }

@@ -7,6 +7,8 @@ import { detached, printedBy } from '../../scripts/docs/cli-shapes.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import { redisProgress } from '../../src/shared/state/results/progress-notes.ts';
+import { redisToolPins } from '../../src/shared/state/pins/tool-pins.ts';
+import { offered, server } from '../contract/tool-pins.ts';
 import { draft } from '../contract/progress-notes.ts';
 import { millrace, millraceProcess, root, settings } from '../producer/cli/support/cli-process.ts';
 import { allCommands } from '../producer/cli/support/command-line.ts';
@@ -50,6 +52,15 @@ async function withFlow(): Promise<string> {
   return await runWithFlows({ mill, redis, keys: keysFor(fleet.prefix) }, [{}]);
 }
 
+/** A server that has changed a tool since its first use. */
+async function pinned(): Promise<void> {
+  const { redisUrl, prefix } = shared.world.fleet;
+  const redis = await testRedis('work', redisUrl);
+  const pins = redisToolPins({ redis, keys: keysFor(prefix), clock: systemClock });
+  await pins.check('default', server, [offered('read')]);
+  await pins.check('default', server, [offered('read', 'New.')]);
+}
+
 function fileWith(name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-json-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -91,6 +102,8 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'budget get': async () => ({ args: ['run', await ended()] }),
   'budget set': async () => ({ args: ['batch', 'b', '10'] }),
   'budget top-up': async () => ({ args: ['batch', 'b', '5'] }),
+  'mcp pins': after(pinned),
+  'mcp accept': after(pinned, 'files'),
   costs: after(ended),
   'flows list': after(withFlow),
   'flows report': after(withFlow),

@@ -31,6 +31,7 @@ import { agentFilesFor } from './show/agent-files.ts';
 import { firstScreen, helpWidthOf } from './options/first-screen.ts';
 import { callOf } from './show/call-of.ts';
 import { dim, printable, red, withoutColours } from './show/paint.ts';
+import { addMcp } from './mcp.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
@@ -61,6 +62,7 @@ const commands: readonly AddCommand[] = [
   addRuns,
   addThreads,
   addAgents,
+  addMcp,
   addDoctor,
   addRedrive,
 ];

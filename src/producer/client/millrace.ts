@@ -11,6 +11,7 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import { acceptRun, acceptRuns } from './accept/accept.ts';
 import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
 import { Budgets } from './budgets.ts';
+import { McpPins } from './mcp-pins.ts';
 import { type ChatTurnRequest, findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
 import { type Rights, checkRunId } from './accept/validate.ts';
@@ -68,6 +69,8 @@ export class Millrace implements AsyncDisposable {
   readonly tenant: string;
   /** What the tenant, its batches and its runs may spend. */
   readonly budgets: Budgets;
+  /** What the tools of MCP servers were at their first use. */
+  readonly mcpPins: McpPins;
   /** The conversations of the tenant. */
   readonly threads: Threads;
   readonly #client: TenantClient;
@@ -80,6 +83,7 @@ export class Millrace implements AsyncDisposable {
     this.#client = { tenant, rights, requestId: options.requestId, core: core ?? openCore(options) };
     this.#isOriginal = core === undefined;
     this.budgets = new Budgets(this.#client);
+    this.mcpPins = new McpPins(this.#client);
     this.threads = new Threads(this.#client);
   }
 

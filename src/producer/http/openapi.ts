@@ -9,6 +9,7 @@ import { errorInfo } from '../../shared/base/errors.ts';
 import { eventSchema } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { jsonText } from '../../shared/base/json.ts';
+import { serverPins } from '../../shared/contract/mcp-pins.ts';
 import { budgetView } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
@@ -72,6 +73,7 @@ z.globalRegistry
   .add(costReport, { id: 'CostReport' })
   .add(flowView, { id: 'Flow' })
   .add(flowReport, { id: 'FlowReport' })
+  .add(serverPins, { id: 'McpPins' })
   .add(threadView, { id: 'Thread' })
   .add(threadItem, { id: 'ThreadItem' })
   .add(eventSchema, { id: 'Event' });

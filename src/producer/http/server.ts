@@ -22,6 +22,7 @@ import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { flowRoutes } from './routes/flows.ts';
+import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
 import { serviceRoutes } from './routes/service.ts';
@@ -110,6 +111,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   decisionRoutes,
   moneyRoutes,
   flowRoutes,
+  mcpPinRoutes,
   threadRoutes,
   serviceRoutes,
 ];

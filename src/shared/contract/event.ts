@@ -26,6 +26,7 @@ import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
 import { loopAction, loopPattern } from './agent/loop-guard.ts';
 import { flowEvent, shownFlow } from './flow.ts';
+import { toolChange, toolPart } from './mcp-pins.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
@@ -104,6 +105,8 @@ export const pendingItem = z.object({
   argsSchema: z.record(text, z.unknown()).optional(),
   /** Why the data-flow policy asks: which value, from where. The call is where it would go to. */
   flow: z.array(shownFlow).optional(),
+  /** The server of the tool has changed it since it was accepted. Granting the call accepts the change. */
+  toolChange: toolChange.optional(),
 });
 export type PendingItem = z.infer<typeof pendingItem>;
 
@@ -444,6 +447,20 @@ export const eventBodies = {
   'capability.skipped': event(
     'The agent names a capability that its worker does not have, and says to go on without it. Emitted when the agent begins.',
     { name: text },
+  ),
+
+  'mcp.tools_changed': event(
+    'An MCP server has other tools than at its first use, and `pin` of its definition says what becomes of them. Emitted when a worker begins or continues the run, and when the server changes them meanwhile. `more` counts those that are not named.',
+    {
+      server: text,
+      pin: z.enum(['refuse', 'confirm']),
+      tools: z.array(z.object({ tool: text, isNew: z.boolean(), parts: z.array(toolPart) })),
+      more: count.optional(),
+    },
+  ),
+  'mcp.tool_accepted': event(
+    'A person has granted a call of a tool that its server had changed: from now on it may be as it is now.',
+    { ...call, server: text, tool: text, digest: text, by: text.optional() },
   ),
 
   'node.started': event('The run is a node of a workflow, named by `nodeId`, and begins.', {}),

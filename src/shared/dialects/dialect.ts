@@ -41,6 +41,8 @@ export const isMachinery = among([
   'usage.recorded',
   'tool.outcome_unknown',
   'capability.skipped',
+  'mcp.tools_changed',
+  'mcp.tool_accepted',
   'dataflow.flagged',
   'dataflow.asked',
   'dataflow.blocked',

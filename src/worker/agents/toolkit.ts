@@ -10,6 +10,7 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { Policy } from '../guards/policy.ts';
 import type { ProgressNotes } from '../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../shared/state/results/artifacts.ts';
+import type { ToolPins } from '../../shared/state/pins/tool-pins.ts';
 import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { LoadedAgent, ToolOffer } from './loaded-agent.ts';
 import { loadPolicyFile, policyFor, policyWarnings, type PolicyFile } from './policy-file.ts';
@@ -75,6 +76,7 @@ export interface ToolStores {
   readonly artifacts: Artifacts;
   readonly progress: ProgressNotes;
   readonly breakers: Breakers;
+  readonly pins: ToolPins;
 }
 
 /** Names that agents may write into `tools` beside their own, each with what makes the tool. */
@@ -101,7 +103,7 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
     services(opened) {
       stores = opened;
       return {
-        openServers: (agent, run, signal) => servers.open(agent, run, signal),
+        openServers: (agent, run, signal) => servers.open(agent, { ...run, pins: opened.pins }, signal),
         capabilities,
         workspaceOf: ({ fileScope }) => config.MILLRACE_FILES && join(config.MILLRACE_FILES, fileScope ?? ''),
         directoriesOf: ({ directories }) => directories.map((path) => join(config.MILLRACE_FILES ?? '', path)),

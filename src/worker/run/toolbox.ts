@@ -24,6 +24,7 @@ import type { ToolRunContext } from '../tools/execute/batch.ts';
 import type { ToolSet } from '../tools/execute/execute.ts';
 import { isReservedName, safeName } from '../tools/names.ts';
 import { createToolRegistry, type ToolRegistry } from '../tools/registry.ts';
+import type { ChangedTools } from '../tools/mcp/server-pins.ts';
 import type { ResultReader, OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/execute/spill.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -120,7 +121,7 @@ function usesServers({ tools }: AgentDefinition): boolean {
 
 async function serversOf(
   definition: AgentDefinition,
-  { record: { runId, tenant }, state }: ToolboxRun,
+  { record: { runId, tenant }, state, emit }: ToolboxRun,
   { openServers }: ToolServices,
   signal: AbortSignal,
 ): Promise<OpenedTools | undefined> {
@@ -131,7 +132,21 @@ async function serversOf(
       ? [message.content]
       : [],
   );
-  return await openServers?.(definition, { runId, tenant, results }, signal);
+  let isOpen = true;
+  const onToolsChanged = (changed: ChangedTools) => {
+    if (isOpen) emit({ type: 'mcp.tools_changed', ...changed, tools: [...changed.tools] });
+  };
+  const opened = await openServers?.(definition, { runId, tenant, results, onToolsChanged }, signal);
+  return (
+    opened && {
+      tools: () => opened.tools(),
+      resultReaders: opened.resultReaders,
+      async [Symbol.asyncDispose]() {
+        isOpen = false;
+        await opened[Symbol.asyncDispose]();
+      },
+    }
+  );
 }
 
 /** The names that tools of servers may have here whose results the agent labels itself. */
@@ -194,8 +209,12 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
  * In code mode the model sees the tools that run scripts, and those that no script can call: a script cannot wait
  * for a person or for another agent.
  */
-function isBesideScripts({ name, delegate, handoff, asks, needsApproval }: Tool): boolean {
-  return [delegate, handoff, asks].some((way) => way !== undefined) || needsApproval !== false || isReservedName(name);
+function isBesideScripts({ name, delegate, handoff, asks, needsApproval, unaccepted }: Tool): boolean {
+  return (
+    [delegate, handoff, asks, unaccepted].some((way) => way !== undefined) ||
+    needsApproval !== false ||
+    isReservedName(name)
+  );
 }
 
 const maxLoggedNames = 20;

@@ -27,8 +27,9 @@ export function createToolRegistry(
   advertises: (tool: Tool) => boolean = () => true,
 ): ToolRegistry {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  const eager = tools.filter((tool) => !tool.deferLoading && advertises(tool)).map(advertise);
-  const deferred = tools.filter((tool) => tool.deferLoading);
+  const shown = tools.filter(({ unaccepted }) => unaccepted !== 'withheld');
+  const eager = shown.filter((tool) => !tool.deferLoading && advertises(tool)).map(advertise);
+  const deferred = shown.filter((tool) => tool.deferLoading);
   return {
     find: (name) => byName.get(name),
     meant({ name, source: wanted }) {
@@ -41,16 +42,16 @@ export function createToolRegistry(
     advertised: (promoted) => {
       const found = promoted
         .map((name) => byName.get(name))
-        .filter((tool) => tool && (tool.deferLoading || !advertises(tool)));
+        .filter((tool) => tool && tool.unaccepted !== 'withheld' && (tool.deferLoading || !advertises(tool)));
       // Worked examples of these stay out of the context: they were deferred to save it.
       return found.length === 0 ? eager : [...eager, ...found.map((tool) => bare(tool as Tool))];
     },
     catalogue: () =>
-      tools.map((tool) => ({
+      shown.map((tool) => ({
         ...bare(tool),
         deferred: tool.deferLoading,
         trust: tool.source ? tool.trust : 'built-in',
-        gated: tool.needsApproval !== false || tool.asks !== undefined,
+        gated: tool.needsApproval !== false || tool.asks !== undefined || tool.unaccepted !== undefined,
       })),
   };
 }

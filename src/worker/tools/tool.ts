@@ -10,6 +10,7 @@ import {
   type ToolOptions,
 } from '../../shared/contract/agent/agent.ts';
 import { trustClass, type TrustClass } from '../../shared/contract/agent/trust.ts';
+import type { ToolChange } from '../../shared/contract/mcp-pins.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { ToolFacts } from '../guards/hard-rules.ts';
@@ -235,12 +236,28 @@ export interface ToolSource {
   readonly definition: string;
 }
 
+/** How the tool of a server is guarded against its server changing it. */
+export interface ToolPin {
+  readonly onChange: 'refuse' | 'confirm';
+  /** What has changed since it was accepted. Rejects when that cannot be found out. */
+  changed(signal: AbortSignal): Promise<ToolChange | undefined>;
+  /** Accepts the change for all runs of the tenant. */
+  accept(change: ToolChange, by: string): Promise<void>;
+}
+
 /** A checked tool with its defaults in place and its JSON Schema made once. */
 export interface Tool extends Readonly<z.output<typeof plainSettings>> {
   /** The server that offers it. Absent: it is code of this worker. */
   readonly source?: ToolSource;
   /** A tool of this package: it gets a `HostContext`, whatever an agent says about its results. */
   readonly ofPackage?: true;
+  /** Absent: its server may change it. */
+  readonly pin?: ToolPin | undefined;
+  /**
+   * Its server has changed it, and no person has accepted that. `withheld`: neither models nor scripts see it. `asked`: only a
+   * model may call it, which a person then decides about.
+   */
+  readonly unaccepted?: 'withheld' | 'asked' | undefined;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;
   /** The agent lets it be called with the same arguments again and again. */

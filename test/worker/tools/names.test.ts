@@ -18,6 +18,7 @@ test('no server may call its tool like a tool of this package, and no code like 
     artifacts: {} as never,
     progress: {} as never,
     breakers: {} as never,
+    pins: {} as never,
   });
   const skill = { name: 's', description: 'd', trust: 'trusted' as const, allowedTools: [], folder: '/' };
   const added = [

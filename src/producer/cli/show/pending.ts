@@ -81,6 +81,7 @@ export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readon
       const { args, expiresAt, approvers = 1 } = item;
       return [
         ['arguments', args && oneLine(JSON.stringify(args), maxArgs)],
+        ...changeRows(item.toolChange),
         ...flowLines(item).map((line): Fact => ['data flow', line]),
         ['needs', approvers > 1 ? `${approvers} different people` : undefined],
         ['expires', expiresAt],
@@ -104,6 +105,21 @@ export function flowLines({
 export function flowText({ rule, argument, source }: FlowFinding): string {
   const from = source && `from ${oneLine(source.name, 128)}`;
   return [rule, argument && `in ${oneLine(argument, 128)}`, from].filter((part) => part !== undefined).join(' ');
+}
+
+/** What the server of the tool has changed: granting the call accepts it. */
+function changeRows(change: PendingView['toolChange']): Fact[] {
+  if (!change) return [];
+  const { parts, before, after } = change;
+  const schema = ({ inputSchema }: typeof after) => oneLine(inputSchema, maxArgs);
+  const hasOtherSchema = before !== undefined && before.inputSchema !== after.inputSchema;
+  return [
+    ['changed', before ? parts.join(', ') : 'the tool was not there'],
+    ['was', before && oneLine(before.description, maxArgs)],
+    ['is now', oneLine(after.description, maxArgs)],
+    ['took', hasOtherSchema ? schema(before) : undefined],
+    ['takes now', hasOtherSchema || !before ? schema(after) : undefined],
+  ];
 }
 
 /** A word of a command line as a shell takes it. */

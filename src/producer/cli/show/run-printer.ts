@@ -154,6 +154,10 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'dataflow.declassified': (event) =>
     `! ${event.toolName} runs in spite of the data-flow policy, ${event.by ? `granted${whoAndWhy(event.by, undefined)}` : 'declassified'}: ${flowOf(event)}`,
   'capability.skipped': ({ name }) => `goes on without the capability ${oneLine(name, maxText)}`,
+  'mcp.tools_changed': ({ server, pin, tools, more = 0 }) =>
+    `${pin === 'refuse' ? '✗' : '!'} MCP server ${server} has changed ${oneLine(tools.map(({ tool }) => tool).join(', '), maxText)}${more > 0 ? ` and ${more} more` : ''}: ${pin === 'refuse' ? 'not called before an operator accepts it' : 'a call waits for a person'}`,
+  'mcp.tool_accepted': ({ server, tool, by }) =>
+    `${oneLine(tool, maxText)} of ${server} is accepted as it is now${whoAndWhy(by, undefined)}`,
   handoff: ({ toAgentId }) => `hands over to ${toAgentId}`,
   'agent.fanout.spawned': ({ children }) => `asks ${oneLine(children.join(', '), maxText)}`,
   'agent.fanout.merged': ({ children, statuses }) =>

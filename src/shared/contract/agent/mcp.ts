@@ -15,6 +15,12 @@ const common = {
   timeoutMs: z.int().min(1).max(86_400_000).default(60_000),
   /** `read` and `idempotent` calls may be repeated after a crash. Default `once`: what a server does is not known. */
   effect: z.enum(['read', 'idempotent', 'once']).default('once'),
+  /**
+   * What becomes of a tool whose description, schemas or annotations are not those of the server's first use any more, or that
+   * was not there then. `refuse`: models do not see it, and a call of it fails. `confirm`: a call of it waits for a person,
+   * who sees what has changed. `off` (default): the server may change them.
+   */
+  pin: z.enum(['off', 'refuse', 'confirm']).default('off'),
 };
 
 /** A server that the worker starts as a child process, one for each run. It sees no environment but `env` and PATH. */

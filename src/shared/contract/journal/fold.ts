@@ -276,7 +276,7 @@ export class JournalFold {
     this.#state.suspensions = seq;
     this.#state.awaitsMoney = reason === 'budget';
     if (reason === 'media') this.#polledLater();
-    for (const { index, id, kind, requestedAt, expiresAt, flow } of asks) {
+    for (const { index, id, kind, requestedAt, expiresAt, flow, pin } of asks) {
       const { decision: _, ...call } = this.#state.calls[index] ?? missingCall(index);
       if (kind === 'child') {
         const child = { id, requestedAtMs: Date.parse(requestedAt) };
@@ -288,7 +288,7 @@ export class JournalFold {
         ...call,
         // What was asked is asked before anything happens, or because what has happened is not known.
         status: kind === 'unknown_outcome' ? 'interrupted' : 'todo',
-        ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt), flow },
+        ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt), flow, pin },
       };
     }
     if (asks.length === 0) return;

@@ -181,6 +181,8 @@ export const journalEntry = z.discriminatedUnion('t', [
           expiresAt: text,
           /** They were shown what the data-flow policy had found. */
           flow: z.literal(true).optional(),
+          /** Digest of what the server of the tool says about it, where the person decides about that, too. */
+          pin: text.optional(),
         }),
       )
       .optional(),

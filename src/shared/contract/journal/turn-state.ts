@@ -43,6 +43,8 @@ export interface Ask {
   readonly expiresAtMs: number;
   /** They were shown what the data-flow policy had found. */
   readonly flow?: true | undefined;
+  /** Digest of what the server of the tool says about it, where the person decides about that, too. */
+  readonly pin?: string | undefined;
 }
 
 /** What a person decided about a call. */

@@ -11,6 +11,8 @@ import type { Observer, Ports } from '../../run/ports.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { createListeners } from '../../../shared/state/run/control/control-channel.ts';
+import type { ToolPins } from '../../../shared/state/pins/tool-pins.ts';
+import { inMemoryToolPins } from './in-memory-pins.ts';
 import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { inMemoryChildren, inMemoryTimers, inMemoryWaits, type InMemoryTimers } from './in-memory-waits.ts';
@@ -32,6 +34,7 @@ export interface InMemoryOptions {
 export interface InMemoryPorts extends Ports {
   readonly artifacts: Artifacts;
   readonly progress: ProgressNotes;
+  readonly pins: ToolPins;
   readonly media: InMemoryMedia;
   readonly inbox: InMemoryInbox;
   readonly waits: Ports['waits'] & InMemoryTimers;
@@ -85,6 +88,7 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
     media: inMemoryMedia(),
     artifacts: inMemoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: inMemoryProgress(clock),
+    pins: inMemoryToolPins(clock),
     ledger: new InMemoryLedger(log),
     rateLimiter: inMemoryRateLimiter(clock),
     breakers: noBreakers,

@@ -1,6 +1,8 @@
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { PolicyVerdict } from '../../guards/policy.ts';
+import type { ToolChange } from '../../../shared/contract/mcp-pins.ts';
+import { judgePin, shownChange } from './ask-pin.ts';
 import { askedSchema } from './asked-schema.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Permission } from './batch.ts';
@@ -25,17 +27,20 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
     const reason = 'a rule about a sub-agent must not put another one in its place';
     return denyByRule(rewritten, { ...verdict, action: 'deny', reason }, batch);
   }
-  const { decision, ask } = ready.call;
+  const pinned = await judgePin(rewritten, batch);
+  if (pinned.kind === 'refused') return { kind: 'concluded', call: rewritten, result: pinned.result };
+  const { decision, ask } = pinned.kind === 'ask' ? {} : ready.call;
   // A person who wants a call in doubt repeated has permitted it.
   if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
   const objection = objectionTo(rewritten, batch);
   if (objection?.decision === 'blocked') return blockedByFlow(rewritten, objection, batch);
   const asking = objection?.decision === 'asked' ? objection : undefined;
+  if (pinned.kind === 'ask') return askAboutChange(rewritten, pinned.change, asking, batch);
   // A grant is about what the person was shown.
   const isUnseen = asking && ask?.flow !== true && decision?.kind === 'approval' && decision.granted;
   if (decision && !isUnseen) return decided(rewritten, decision, objection, batch);
   const gate = await gateOf(rewritten, verdict, batch);
-  const isOpen = ask?.kind === 'approval' || ask?.kind === 'user_input';
+  const isOpen = ask?.pin === undefined && (ask?.kind === 'approval' || ask?.kind === 'user_input');
   if (!gate && !isOpen && !asking)
     return { kind: 'go', call: rewritten, found: objection && flowEventOf(objection, rewritten, batch) };
   return askForDecision(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, asking, batch);
@@ -49,6 +54,8 @@ type Gate =
       readonly reason: string | undefined;
       /** The result where no person can be asked, when that is more than a denial. */
       readonly unasked?: CallResult;
+      /** What the server of the tool has changed, which is decided with the call. */
+      readonly change?: ToolChange;
     }
   | { readonly kind: 'user_input'; readonly question: string };
 
@@ -102,6 +109,7 @@ function askForDecision(ready: ReadyCall, gate: Gate, objection: FlowObjection |
   if (isHeadless && gate.kind === 'approval' && gate.unasked)
     return { kind: 'concluded', call: ready, result: gate.unasked };
   if (isHeadless) return refuse(ready, 'no person can be asked here', batch);
+  const change = gate.kind === 'approval' ? gate.change : undefined;
   const now = host.clock.now();
   // The answer to a question is not what the call would send: with it, no call is made.
   const shownFlow = gate.kind === 'approval' ? objection : undefined;
@@ -123,6 +131,7 @@ function askForDecision(ready: ReadyCall, gate: Gate, objection: FlowObjection |
     mode: gate.kind === 'approval' ? gate.mode : undefined,
     approvers: gate.kind === 'approval' && approvers > 1 ? approvers : undefined,
     argsSchema: gate.kind === 'approval' ? askedSchema(tool) : undefined,
+    toolChange: change && shownChange(change, batch),
     classification: {
       trust: tool.trust,
       sideEffectClass: tool.sideEffectClass,
@@ -132,7 +141,15 @@ function askForDecision(ready: ReadyCall, gate: Gate, objection: FlowObjection |
     flow: shownFlow && [...shownFlow.findings],
   };
   const flow = shownFlow ? true : known?.flow;
-  const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs, flow };
+  const ask: Ask = {
+    id,
+    kind: gate.kind,
+    index: call.index,
+    requestedAtMs,
+    expiresAtMs,
+    flow,
+    pin: change?.digest ?? known?.pin,
+  };
   return {
     kind: 'ask',
     item,
@@ -140,6 +157,22 @@ function askForDecision(ready: ReadyCall, gate: Gate, objection: FlowObjection |
     isNew: known === undefined,
     found: shownFlow && flowEventOf(shownFlow, ready, batch),
   };
+}
+
+/** A person decides about the call and the change of its tool at once, also where the call was decided before the change. */
+function askAboutChange(
+  ready: ReadyCall,
+  change: ToolChange,
+  objection: FlowObjection | undefined,
+  batch: Batch,
+): Permission {
+  const { ask, decision: _, ...call } = ready.call;
+  const isKnown = ask?.pin === change.digest;
+  const asking = { ...ready, call: isKnown ? { ...call, ask } : call };
+  const reason = change.before
+    ? 'the server has changed this tool since it was accepted'
+    : 'the server did not have this tool when its tools were accepted';
+  return askForDecision(asking, { kind: 'approval', mode: 'approval', reason, change }, objection, batch);
 }
 
 /** What a person decided about the call. */

@@ -70,7 +70,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
     },
     startsFreely: (name) => {
       const tool = registryOf().find(name);
-      if (!tool || tool.effect === 'read') return false;
+      if (!tool || tool.effect === 'read' || tool.pin) return false;
       const { policy } = context;
       // Its intent comes after what the data-flow policy says.
       if (context.flow && isSink(tool, context.flow)) return false;
@@ -144,7 +144,10 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.
       const own = askedAs(call.id);
-      const id = given.has(own) ? `${own}:s${host.step}t${call.index}` : own;
+      const placed = `${own}:s${host.step}t${call.index}`;
+      let id = given.has(own) ? placed : own;
+      // The same call is asked about again when its tool has changed meanwhile.
+      for (let again = 2; given.has(id); again++) id = `${placed}:${again}`;
       given.add(id);
       return id;
     },

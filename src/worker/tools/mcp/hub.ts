@@ -3,6 +3,7 @@ import type { AgentDefinition } from '../../../shared/contract/agent/agent.ts';
 import { canonicalJson } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
+import type { ToolPins } from '../../../shared/state/pins/tool-pins.ts';
 import type { OpenedTools } from '../source.ts';
 import { ArgumentChecks } from '../../../shared/base/argument-checks.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
@@ -12,6 +13,7 @@ import { missingTools, openedTools, type OpenedServer } from './opened.ts';
 import { connectionPool, type Lease } from './pool.ts';
 import { RunResources } from './resources.ts';
 import { namedIn } from './result.ts';
+import { ServerPins, type ChangedTools } from './server-pins.ts';
 import { resolveServer, unusable } from './values.ts';
 
 export interface McpHubOptions extends Omit<ConnectionOptions, 'name' | 'server' | 'resolved'> {
@@ -34,6 +36,10 @@ export interface McpRun {
    * this worker too.
    */
   readonly results?: readonly string[];
+  /** What the tools of servers were at their first use. Absent: servers with `pin` cannot be used. */
+  readonly pins?: ToolPins | undefined;
+  /** Called when a server with `pin` has other tools than were accepted. */
+  readonly onToolsChanged?: ((changed: ChangedTools) => void) | undefined;
 }
 
 const defaultIdleMs = 300_000;
@@ -96,8 +102,22 @@ export class McpHub implements AsyncDisposable {
       const { connection, release } = lease;
       await connection.open(signal);
       this.#checkGrant(wanted, connection, run.runId);
+      const pins = this.#pins(wanted, run, connection);
+      await pins?.compare(signal);
       const definition = digestOf(server);
-      return { name, server, definition, grant, connection, resources, checks: this.#checks, clock, log, release };
+      return {
+        name,
+        server,
+        definition,
+        grant,
+        connection,
+        pins,
+        resources,
+        checks: this.#checks,
+        clock,
+        log,
+        release,
+      };
     } catch (error) {
       await lease?.release();
       signal.throwIfAborted();
@@ -106,6 +126,16 @@ export class McpHub implements AsyncDisposable {
       log.warn({ runId: run.runId, server: name, reason: failure.message }, 'an optional mcp server is not there');
       return undefined;
     }
+  }
+
+  #pins({ name, server }: Wanted, { tenant, pins, onToolsChanged }: McpRun, connection: Connection) {
+    const { pin } = server;
+    if (pin === 'off') return undefined;
+    if (!pins)
+      throw new RunError('invalid_config', `MCP server ${name}: nothing here keeps what \`pin\` compares with`);
+    const { redactor, clock, log } = this.#options;
+    const onChanged = (changed: ChangedTools) => onToolsChanged?.(changed);
+    return new ServerPins({ name, server, pin, tenant, store: pins, connection, redactor, clock, log, onChanged });
   }
 
   /** Acquires a process of its own, or a part of a shared connection. */

@@ -13,6 +13,8 @@ export interface ListedTool {
   readonly safeName: string;
   readonly description: string;
   readonly schema: BoundSchema;
+  /** As the server sent it. */
+  readonly given: Readonly<Record<string, unknown>>;
 }
 
 export interface ToolList {
@@ -52,7 +54,8 @@ export async function readTools(ask: (params: Record<string, unknown>) => Promis
 }
 
 function listedTool(given: unknown, names: Set<string>, safeNames: Set<string>, problems: string[]) {
-  const { title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
+  const facts = (given ?? {}) as Record<string, unknown>;
+  const { title, description, inputSchema } = facts;
   const name = nameOf(given);
   const leaveOut = (problem: string): undefined => void problems.push(problem);
   if (name === undefined) return leaveOut('a tool without a usable name is left out');
@@ -71,7 +74,13 @@ function listedTool(given: unknown, names: Set<string>, safeNames: Set<string>, 
   if (findings.length > 0)
     problems.push(`${name}: what looks like orders to the model is taken out of its texts (${findings.join(', ')})`);
   const shownSchema = { ...schema, parameters };
-  return { name, safeName: freeName(name, safeNames), description: cleanDescription, schema: shownSchema };
+  return {
+    name,
+    safeName: freeName(name, safeNames),
+    description: cleanDescription,
+    schema: shownSchema,
+    given: facts,
+  };
 }
 
 function nameOf(given: unknown): string | undefined {

@@ -3,6 +3,7 @@ import type { Tool } from '../tool.ts';
 import type { ServerGrant } from '../names.ts';
 import { maxEagerTools } from './limits.ts';
 import type { ListedTool } from './list.ts';
+import type { OfferedByServer } from './server-pins.ts';
 import { mcpTool, type RunServer } from './tool.ts';
 
 export interface OpenedServer extends RunServer {
@@ -12,7 +13,7 @@ export interface OpenedServer extends RunServer {
 }
 
 interface Made {
-  readonly listed: ListedTool;
+  readonly offered: OfferedByServer;
   readonly tool: Tool;
   readonly deferLoading: boolean;
 }
@@ -26,16 +27,16 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
   const renew = (): void => {
     const now = new Map<string, Made>();
     for (const server of servers) {
-      const granted = server.connection.tools.filter((listed) => isGranted(listed, server.grant));
+      const granted = offeredBy(server).filter(({ listed }) => isGranted(listed, server.grant));
       const defers = granted.length > maxEagerTools;
-      for (const listed of granted) {
-        const key = `${server.name}/${listed.name}`;
+      for (const offered of granted) {
+        const key = `${server.name}/${offered.listed.name}`;
         const known = made.get(key);
         // A tool that the model has seen is not taken from it because others came.
         const deferLoading = known?.deferLoading ?? defers;
         now.set(
           key,
-          known?.listed === listed ? known : { listed, deferLoading, tool: mcpTool(listed, server, deferLoading) },
+          known?.offered === offered ? known : { offered, deferLoading, tool: mcpTool(offered, server, deferLoading) },
         );
       }
     }
@@ -46,7 +47,7 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
   const readers = servers.filter(({ connection }) => connection.hasResources).map(({ resources }) => resources.reader);
   return {
     tools() {
-      const current = servers.map(({ connection }) => connection.tools);
+      const current = servers.map(({ connection, pins }) => (pins ? pins.offered : connection.tools));
       if (current.length !== lists.length || current.some((list, index) => list !== lists[index])) {
         lists = current;
         renew();
@@ -59,6 +60,11 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
       await closing;
     },
   };
+}
+
+/** As they are now, or with pins as they were compared last. */
+function offeredBy({ connection, pins }: OpenedServer): readonly OfferedByServer[] {
+  return pins ? pins.offered : connection.tools.map((listed) => ({ listed }));
 }
 
 export function missingTools({ connection, grant }: Pick<OpenedServer, 'connection' | 'grant'>): string[] {

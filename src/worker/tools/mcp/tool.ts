@@ -4,7 +4,9 @@ import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
-import { toolDefaults, ToolOutput, type Tool, type ToolContext } from '../tool.ts';
+import type { ToolChange } from '../../../shared/contract/mcp-pins.ts';
+import { withoutOrders } from '../../guards/sanitise.ts';
+import { toolDefaults, ToolOutput, type Tool, type ToolContext, type ToolPin } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
 import type { ArgumentChecks } from '../../../shared/base/argument-checks.ts';
 import type { Connection } from './connection.ts';
@@ -12,6 +14,8 @@ import { maxProgressNotes, minProgressGapMs } from './limits.ts';
 import { ServerGone, ServerRefusal } from './link.ts';
 import type { ListedTool } from './list.ts';
 import type { RunResources } from './resources.ts';
+import { checkedForm } from './schema.ts';
+import type { OfferedByServer, ServerPins } from './server-pins.ts';
 import { outputOf, refusalText } from './result.ts';
 import { isHttp } from './values.ts';
 
@@ -22,6 +26,8 @@ export interface RunServer {
   /** Digest of `server`. */
   readonly definition: string;
   readonly connection: Connection;
+  /** Absent: the server may change its tools. */
+  readonly pins?: ServerPins | undefined;
   readonly resources: RunResources;
   readonly checks: ArgumentChecks;
   readonly clock: Clock;
@@ -32,15 +38,19 @@ export interface RunServer {
  * A tool of a server. What the server claims about its effects (`annotations`) is not looked at: a wrong claim would have
  * calls repeated that must happen once, and the author of the agent can set what is true with `effect`.
  */
-export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolean): Tool {
+export function mcpTool({ listed, change }: OfferedByServer, run: RunServer, deferLoading: boolean): Tool {
   const { server, name } = run;
+  const waits = change !== undefined && server.pin === 'confirm';
   const url = isHttp(server) ? server.url : undefined;
   return {
     ...toolDefaults,
     name: listed.safeName,
     source: { server: name, tool: listed.name, safeName: listed.safeName, definition: run.definition },
-    description: listed.description,
-    parameters: listed.schema.parameters,
+    ...(waits
+      ? unacceptedTexts(listed, change)
+      : { description: listed.description, parameters: listed.schema.parameters }),
+    pin: run.pins && pinOf(listed.name, run.pins),
+    unaccepted: change && (waits ? 'asked' : 'withheld'),
     check: async (args) =>
       run.checks.check(listed.schema, args, () =>
         run.log.warn(
@@ -56,6 +66,23 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
     timeoutMs: server.timeoutMs,
     sideEffectClass: 'external-stateful',
     execute: (args, context) => call(listed, run, args as Record<string, unknown>, context),
+  };
+}
+
+/** What a model gets of a tool before the change is accepted: nothing that the server says now but the form of its arguments. */
+function unacceptedTexts({ schema }: ListedTool, { server, before }: ToolChange) {
+  const said = before && withoutOrders(before.description).text;
+  return {
+    description: said || `A tool of the server ${server} that is not accepted yet: a call of it waits for a person.`,
+    parameters: checkedForm(schema.parameters),
+  };
+}
+
+function pinOf(tool: string, pins: ServerPins): ToolPin {
+  return {
+    onChange: pins.pin,
+    changed: async (signal) => await pins.changed(tool, signal),
+    accept: async (change, by) => await pins.accept(change, by),
   };
 }
 
@@ -82,6 +109,7 @@ async function call(listed: ListedTool, run: RunServer, args: Record<string, unk
   } finally {
     // A call may change which tools there are: the next step must see it.
     await connection.settled(signal);
+    await run.pins?.compare(signal).catch(() => {});
   }
 }
 
