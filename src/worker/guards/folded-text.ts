@@ -77,7 +77,8 @@ function nextCharacter(text: string, at: number): { readonly text: string; reado
   return { text: '\\', units: 1 };
 }
 
-function foldCharacter(character: string): string {
+/** What {@link fold} makes of one character: some letters, or nothing. */
+export function foldCharacter(character: string): string {
   const code = character.charCodeAt(0);
   if (character.length === 1 && code < 0x80) return code >= 0x41 && code <= 0x5a ? character.toLowerCase() : character;
   const known = cache.get(character);

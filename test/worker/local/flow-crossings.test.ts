@@ -68,11 +68,15 @@ async function play(agents: readonly AgentSource[], plan: Plan) {
   };
 }
 
-/** Is this passage followed by a reader of these messages? */
-function follows(messages: readonly Message[], passage = attack): boolean {
+function memoryOf(messages: readonly Message[]): FlowMemory {
   const memory = new FlowMemory([], () => false);
   for (const message of messages) memory.add(message);
-  return memory.untrusted.some(({ text }) => text.includes(passage));
+  return memory;
+}
+
+/** Is this passage followed by a reader of these messages? */
+function follows(messages: readonly Message[], passage = attack): boolean {
+  return memoryOf(messages).untrusted.some(({ tracked }) => tracked.text.includes(passage));
 }
 
 const parent: AgentSource = { id: 'parent', model: 'parent', subagents: ['child'] };
@@ -123,7 +127,7 @@ describe('what a child has read', () => {
       trust: 'external',
       flow: { sources: [{ name: 'breaks', trust: 'external' }] },
     });
-    expect(follows(seen.last('parent'), 'the other agent')).toBe(true);
+    expect(memoryOf(seen.last('parent')).seen.sources).toEqual([{ name: 'breaks', trust: 'external' }]);
   });
 
   test('travels no further than what it has read', async () => {

@@ -1,9 +1,23 @@
 import { Redactor } from '../../../shared/base/redact.ts';
 import { clip } from '../../../shared/base/text.ts';
 import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
-import { maxFlowFindings, type DataFlowPolicy, type ShownFlow } from '../../../shared/contract/flow.ts';
+import { serverPrefix } from '../../../shared/contract/agent/mcp.ts';
+import {
+  flowRule,
+  maxFlowFindings,
+  type DataFlowPolicy,
+  type ShownFlow,
+  type ToolFlow,
+} from '../../../shared/contract/flow.ts';
+import type { FlowSource } from '../../../shared/contract/message.ts';
+import { argumentsOf, type Argument } from './arguments.ts';
 import type { FlowMemory } from './memory.ts';
-import { normalise } from './normalise.ts';
+import { formOf } from './normalise.ts';
+import { isWithin, ruleFor } from './origin.ts';
+import { weightBeyondTrust } from './passages.ts';
+import { passageFindings } from './sent-text.ts';
+import { jsonWithin } from './decode.ts';
+import { brings, hostsAbove, saysDestination, valuesOf, type Value } from './values.ts';
 
 /** A call that is about to be made. */
 export interface JudgedCall {
@@ -17,54 +31,143 @@ export interface JudgedCall {
 }
 
 const maxShownChars = 200;
-const maxDepth = 64;
+const maxPathChars = 256;
 const redactor = new Redactor();
 
-/** What stands against the call, the most specific first. Empty: nothing. Never throws. */
+/**
+ * What stands against the call, the most specific first, each rule once for each argument. Empty: nothing. The same call
+ * after the same messages is judged alike everywhere. Never throws.
+ *
+ * Passages, values and the trifecta are looked at for sinks only; rules of arguments and `afterUntrusted` for every tool that
+ * has them. A rule by a plain name is about code of this worker, never about a server's tool of that name.
+ */
 export function judgeFlow(call: JudgedCall, memory: FlowMemory, policy: DataFlowPolicy): readonly ShownFlow[] {
   if (policy.mode === 'off') return [];
-  const own = [call.toolName, ...call.names].map((name) => ownField(policy.tools, name)).find((one) => one);
-  if (!(own?.sink ?? call.effect !== 'read')) return [];
+  const tool = toolFlowOf(call, policy);
+  const isSink = tool?.sink ?? call.effect !== 'read';
   const { sources, sensitivity } = memory.seen;
   const [source] = sources;
-  if (!source) return [];
-  const findings: ShownFlow[] = leavesOf(call.args, '', 0).flatMap((leaf) => judgeLeaf(leaf, memory, policy));
-  if (own?.afterUntrusted === false) findings.push({ rule: 'after-untrusted', source });
-  if (policy.guardTrifecta && sensitivity === 'secret') findings.push({ rule: 'lethal-trifecta', source });
-  return findings.slice(0, maxFlowFindings);
+  if (!isSink && !tool) return [];
+  const given = argumentsOf(call.args, call.parameters);
+  const findings = given.all.flatMap((argument) => originFinding(argument, tool, memory));
+  if (!source) return worstFirst(findings);
+  const free = given.all.filter((argument) => !argument.isListed && !isRuled(argument, tool));
+  return worstFirst([
+    ...findings,
+    ...(isSink ? sinkFindings(call, free, memory, policy) : []),
+    ...(isSink && given.cut ? [{ rule: 'untrusted-to-sink', source } as const] : []),
+    ...(isSink && policy.guardTrifecta && sensitivity === 'secret'
+      ? [{ rule: 'lethal-trifecta', source } as const]
+      : []),
+    ...(tool?.afterUntrusted === false ? [{ rule: 'after-untrusted', source } as const] : []),
+  ]);
 }
 
-function ownField<T>(fields: Readonly<Record<string, T>>, name: string): T | undefined {
-  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+function sinkFindings(
+  call: JudgedCall,
+  free: readonly Argument[],
+  memory: FlowMemory,
+  policy: DataFlowPolicy,
+): ShownFlow[] {
+  return [
+    ...cutFindings(free, memory, policy),
+    ...passageFindings(call, free, memory, policy.minSpanChars).map(shown),
+    ...(policy.trackValues ? free.flatMap((argument) => valueFinding(argument, memory)) : []),
+  ];
 }
 
-interface Leaf {
-  readonly path: string;
-  readonly value: string;
+/** A server's tool is meant by its qualified names alone. */
+function toolFlowOf({ toolName, names }: JudgedCall, { tools }: DataFlowPolicy): ToolFlow | undefined {
+  const qualified = names.filter((name) => name.startsWith(serverPrefix));
+  const name = (qualified.length > 0 ? qualified : [toolName, ...names]).find((one) => Object.hasOwn(tools, one));
+  return name === undefined ? undefined : tools[name];
 }
 
-function leavesOf(value: unknown, path: string, depth: number): Leaf[] {
-  if (typeof value === 'string' || typeof value === 'number') return [{ path, value: String(value) }];
-  if (value === null || typeof value !== 'object' || depth > maxDepth) return [];
-  return Object.entries(value).flatMap(([name, item]) =>
-    leavesOf(item, path === '' ? name : `${path}.${name}`, depth + 1),
-  );
+function originFinding(argument: Argument, tool: ToolFlow | undefined, memory: FlowMemory): ShownFlow[] {
+  const rule = ruleFor(argument, tool);
+  if (!rule || argument.isName || isWithin(rule, argument.value, memory)) return [];
+  const value = { text: String(argument.value), kind: 'whole' } as const;
+  return [shown({ rule: 'argument-origin', argument, source: sourceOf(value, memory) })];
 }
 
-function judgeLeaf({ path, value }: Leaf, memory: FlowMemory, policy: DataFlowPolicy): ShownFlow[] {
-  const text = normalise(value);
-  const about = { argument: clip(path, 256), value: clip(redactor.text(value), maxShownChars) };
-  for (const { text: untrusted, source } of memory.untrusted) {
-    const brought = normalise(untrusted);
-    for (let at = 0; at + policy.minSpanChars <= text.length; at++) {
-      const span = text.slice(at, at + policy.minSpanChars);
-      if (!brought.includes(span)) continue;
-      if (memory.trusted.some((one) => normalise(one.text).includes(span))) continue;
-      return [{ rule: 'untrusted-to-sink', ...about, source }];
-    }
-    if (!policy.trackValues || text.length < 4 || !/[\d@/:._#+]/.test(value) || !brought.includes(text)) continue;
-    if (memory.trusted.some((one) => normalise(one.text).includes(text))) continue;
-    return [{ rule: 'untrusted-value', ...about, source }];
+/** A rule is about values. What names of fields carry is looked at all the same, unless the rule lets everything pass. */
+function isRuled(argument: Argument, tool: ToolFlow | undefined): boolean {
+  const rule = ruleFor(argument, tool);
+  return rule !== undefined && (!argument.isName || rule.from.includes('any'));
+}
+
+/** Where more was read than is followed, no text is known to be free of it. */
+function cutFindings(free: readonly Argument[], memory: FlowMemory, { minSpanChars }: DataFlowPolicy): ShownFlow[] {
+  const cut = memory.untrusted.find(({ tracked }) => tracked.form.cut);
+  if (!cut) return [];
+  return free
+    .filter(({ value }) => typeof value === 'string')
+    .filter(({ value }) => weightBeyondTrust(formOf(String(value)).units, memory, minSpanChars) >= minSpanChars)
+    .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source: cut.source }));
+}
+
+function valueFinding(argument: Argument, memory: FlowMemory): ShownFlow[] {
+  if (typeof argument.value === 'boolean') return [];
+  const values = allValues(argument);
+  for (const value of values) {
+    const source = sourceOf(value, memory);
+    // What was given as a whole was given with everything in it.
+    const around = values.filter(({ kind, text }) => kind === 'whole' && text.includes(value.text));
+    if (!source || isVouched(value, memory) || around.some((whole) => isVouched(whole, memory))) continue;
+    return [shown({ rule: 'untrusted-value', argument, source })];
   }
   return [];
+}
+
+/** Also those within a text that is JSON, under their own names. */
+function allValues({ value, names }: Argument): readonly Value[] {
+  if (typeof value === 'boolean') return [];
+  const own = valuesOf(value, saysDestination(names));
+  const json = typeof value === 'string' ? jsonWithin(value) : undefined;
+  if (typeof json !== 'object' || json === null) return own;
+  const inner = argumentsOf(json, {}).all.flatMap((one) =>
+    typeof one.value === 'boolean' ? [] : valuesOf(one.value, saysDestination([...names, ...one.names])),
+  );
+  return [...own, ...inner];
+}
+
+/** Who brought the value first. Undefined: no untrusted text did. */
+function sourceOf(value: Value, memory: FlowMemory): FlowSource | undefined {
+  const forms: readonly Value[] =
+    value.kind === 'host' ? hostsAbove(value.text).map((text) => ({ ...value, text })) : [value];
+  return memory.untrusted.find(({ tracked }) => forms.some((form) => brings(tracked, form)))?.source;
+}
+
+/** A host is vouched for by itself, or by the one above it that the untrusted text named. */
+function isVouched(value: Value, memory: FlowMemory): boolean {
+  if (value.kind !== 'host') return memory.vouchesFor(value);
+  const named = hostsAbove(value.text).find((text) =>
+    memory.untrusted.some(({ tracked }) => brings(tracked, { ...value, text })),
+  );
+  return memory.vouchesFor(value) || (named !== undefined && memory.vouchesFor({ ...value, text: named }));
+}
+
+interface ArgumentFinding {
+  readonly rule: ShownFlow['rule'];
+  readonly argument: Argument;
+  readonly source: FlowSource | undefined;
+}
+
+function shown({ rule, argument: { path, value }, source }: ArgumentFinding): ShownFlow {
+  const clean = redactor.text(clip(String(value), 4 * maxShownChars));
+  return {
+    rule,
+    argument: path === '' ? undefined : clip(path, maxPathChars),
+    value: clip(clean, maxShownChars),
+    source,
+  };
+}
+
+function worstFirst(findings: readonly ShownFlow[]): ShownFlow[] {
+  const order = flowRule.options;
+  const once = new Map(findings.toReversed().map((finding) => [`${finding.rule} ${finding.argument ?? ''}`, finding]));
+  return [...once.values()]
+    .toReversed()
+    .sort((a, b) => order.indexOf(a.rule) - order.indexOf(b.rule))
+    .slice(0, maxFlowFindings);
 }

@@ -1,3 +1,5 @@
+import { jsonOr } from '../../../shared/base/json.ts';
+import { clip } from '../../../shared/base/text.ts';
 import { isUntrusted, trustClass } from '../../../shared/contract/agent/trust.ts';
 import {
   maxFlowSources,
@@ -9,28 +11,60 @@ import {
   type Sensitivity,
   type ToolMessage,
 } from '../../../shared/contract/message.ts';
-import { normalise } from './normalise.ts';
+import { labelledParts } from './label.ts';
+import { TrackedText, trackedFor } from './tracked-text.ts';
+import { brings, vouches, type Value } from './values.ts';
 
 /** A text that strangers may have written, and who brought it. */
 export interface UntrustedText {
-  readonly text: string;
+  readonly tracked: TrackedText;
   readonly source: FlowSource;
+  /** How many calls of sinks had been made when it was read: those cannot have carried it. */
+  readonly sentBefore: number;
+}
+
+/** A call of a sink that was made before. */
+export interface SentCall {
+  /** All names of the tool. */
+  readonly names: readonly string[];
+  /** Undefined where the model wrote no JSON. */
+  readonly args: unknown;
+  /** As the model wrote them. */
+  readonly text: string;
 }
 
 /** A text that vouches for what stands in it. */
-export interface TrustedText {
-  readonly text: string;
-  /** Of a tool's result: the names by which rules mean the tool. Absent: a person's or the author's words. */
-  readonly toolNames?: readonly string[];
+interface TrustedText {
+  readonly tracked: TrackedText;
+  /** How many arguments the model had written by then: what stands in them may be an echo. */
+  readonly writtenBefore: number;
 }
 
-/** Everything that a run has read and sent, by how far it is trusted. Only grows; the same messages make the same memory. */
+/** Who may have given a value. */
+export type Origin = { readonly kind: 'user' } | { readonly kind: 'tool'; readonly name: string };
+
+const asksPeople = 'ask_user';
+const maxNameChars = 256;
+
+/**
+ * Everything that a run has read and sent, by how far it is trusted. Only grows; the same messages in the same order make the
+ * same memory, on every worker.
+ *
+ * Three kinds of text: **trusted** ones vouch for what stands in them (what people and the agent's author wrote, results of
+ * trusted tools), **untrusted** ones make what they bring a finding (results of untrusted classes, the parts of a label), and
+ * all others do neither: what a model wrote, the rest of a labelled text. A result of a trusted tool does not vouch for what
+ * the model has put into a call itself once it had read untrusted text: a tool that repeats its arguments launders nothing.
+ * What a person answers to `ask_user` vouches in any case.
+ */
 export class FlowMemory {
   readonly #isSink: (toolName: string) => boolean;
   readonly #namesOf: (toolName: string) => readonly string[];
   readonly #untrusted: UntrustedText[] = [];
-  readonly #trusted: TrustedText[];
-  readonly #sent: string[] = [];
+  readonly #people: TrackedText[];
+  readonly #trusted: TrustedText[] = [];
+  readonly #results = new Map<string, TrustedText[]>();
+  readonly #written: TrackedText[] = [];
+  readonly #sent: SentCall[] = [];
   readonly #sources = new Map<string, FlowSource>();
   #sensitivity: Sensitivity = 'public';
 
@@ -43,7 +77,7 @@ export class FlowMemory {
     isSink: (toolName: string) => boolean,
     namesOf: (toolName: string) => readonly string[] = (toolName) => [toolName],
   ) {
-    this.#trusted = trustedTexts.map((text) => ({ text }));
+    this.#people = trustedTexts.map((text) => new TrackedText(text));
     this.#isSink = isSink;
     this.#namesOf = namesOf;
   }
@@ -52,36 +86,42 @@ export class FlowMemory {
   add(message: Message): void {
     switch (message.role) {
       case 'user':
-        if (message.flow) this.addLabelled(message.content, message.flow);
-        else this.#trusted.push({ text: message.content });
         this.#raise(message.sensitivity);
+        if (message.flow) this.addLabelled(message.content, message.flow);
+        else this.#people.push(trackedFor(message, message.content));
         return;
       case 'tool':
         this.#addResult(message);
         return;
       case 'assistant':
-        for (const { name, args } of toolCallsOf(message)) if (this.#isSink(name)) this.#sent.push(args);
+        for (const call of toolCallsOf(message)) this.#addCall(call.name, call.args, call);
         return;
-      default:
+      case 'system':
     }
   }
 
-  /** What a script of this run has read. */
-  addRead(text: string, source: FlowSource, sensitivity: Sensitivity): void {
+  /**
+   * What a script of this run has read. `args`: what the script called the tool with, as JSON; without them a trusted result
+   * vouches for nothing once untrusted text has been read, since it may repeat it.
+   */
+  addRead(text: string, source: FlowSource, sensitivity: Sensitivity, args?: string): void {
     this.#raise(sensitivity);
-    if (isUntrusted(source.trust)) this.#addUntrusted(text, [source]);
-    else this.#trusted.push({ text, toolNames: this.#namesOf(source.name) });
+    const names = [source.name, ...this.#namesOf(source.name)];
+    if (args !== undefined) this.#addWritten(new TrackedText(args));
+    const tracked = new TrackedText(text);
+    if (isUntrusted(source.trust)) this.#addUntrusted(tracked, [source]);
+    else if (args !== undefined || this.#untrusted.length === 0) this.#trusted.push(this.#vouching(tracked));
+    this.#addOrigin(tracked, names);
   }
 
   /**
    * What a model wrote after it had read what the label names. Its parts count as untrusted, all of it where the label has no
-   * parts; the rest neither as untrusted nor as trusted.
+   * parts. The rest vouches for nothing, and is no finding by itself. With no sources the whole text is such a rest.
    */
-  addLabelled(text: string, { sources, sensitivity, parts }: FlowLabel): void {
+  addLabelled(text: string, label: FlowLabel): void {
+    const { sources, sensitivity, parts } = label;
     this.#raise(sensitivity);
-    if (sources.length === 0) return;
-    for (const source of sources) this.#see(source);
-    this.#addUntrusted(parts ? parts.join('\n') : text, sources);
+    this.#addUntrusted(trackedFor(label, parts ? parts.join('\n') : text), sources);
   }
 
   get seen(): { readonly sources: readonly FlowSource[]; readonly sensitivity: Sensitivity } {
@@ -92,44 +132,98 @@ export class FlowMemory {
     return this.#untrusted;
   }
 
-  get trusted(): readonly TrustedText[] {
-    return this.#trusted;
-  }
-
-  /** Arguments of the sinks that were called. */
-  get sent(): readonly string[] {
+  /** Calls of sinks, in their order. */
+  get sent(): readonly SentCall[] {
     return this.#sent;
   }
 
-  /** For a text that a model wrote after all this. Undefined: nothing untrusted and nothing but public texts were read. */
+  /** Did a person, the author or a trusted tool give this very value? */
+  vouchesFor(value: Value): boolean {
+    if (this.#people.some((text) => vouches(text, value))) return true;
+    return this.#trusted.some((text) => vouches(text.tracked, value) && !this.#isEcho(text, value));
+  }
+
+  /** Does a passage, as letters and digits, stand as a whole in what a person, the author or a trusted tool wrote? */
+  vouchesForPassage(plain: string): boolean {
+    if (this.#people.some((text) => text.plain.includes(plain))) return true;
+    return this.#trusted.some(
+      ({ tracked, writtenBefore }) =>
+        tracked.plain.includes(plain) &&
+        !this.#written.slice(0, writtenBefore).some((written) => written.plain.includes(plain)),
+    );
+  }
+
+  /** Every text that can vouch for a passage, or for a piece of one. */
+  get vouching(): readonly TrackedText[] {
+    return [...this.#people, ...this.#trusted.map(({ tracked }) => tracked)];
+  }
+
+  /** Does the value stand in what this origin gave? Whether that is trusted does not count. */
+  isFrom(value: Value, origin: Origin): boolean {
+    if (origin.kind === 'user') return this.#people.some((text) => vouches(text, value));
+    const results = this.#results.get(origin.name) ?? [];
+    return results.some((text) => vouches(text.tracked, value) && !this.#isEcho(text, value));
+  }
+
+  /**
+   * For a text that a model wrote after all this: what it carries, with the pieces that untrusted texts brought. Undefined:
+   * nothing untrusted and nothing but public texts were read.
+   */
   labelOf(text: string): FlowLabel | undefined {
     const { sources, sensitivity } = this.seen;
     if (sources.length === 0 && sensitivity === 'public') return undefined;
-    const label = { sources: sources.slice(0, maxFlowSources), sensitivity };
-    if (sources.length === 0) return { ...label, parts: [] };
-    const all = normalise(text);
-    const isOwn = this.#trusted.some((one) => normalise(one.text).includes(all));
-    return isOwn ? { ...label, parts: [] } : label;
+    return { sources: [...sources], sensitivity, parts: labelledParts(text, this) };
   }
 
-  #addResult({ toolName, trust, content, flow, sensitivity }: ToolMessage): void {
+  #addResult(message: ToolMessage): void {
+    const { toolName, trust, content, flow, sensitivity } = message;
     this.#raise(sensitivity);
+    const tracked = trackedFor(message, content);
+    const names = [toolName, ...this.#namesOf(toolName)];
     const known = trustClass.safeParse(trust ?? 'user-defined');
     const name = this.#namesOf(toolName)[0] ?? toolName;
-    // What the label names is all that is untrusted in it: the class is that of its sources.
-    if (flow && flow.sources.length > 0) {
-      this.addLabelled(content, flow);
-    } else if (!known.success || isUntrusted(known.data)) {
-      this.#addUntrusted(content, [{ name, trust: known.data ?? 'external' }]);
-    } else if (flow) {
-      this.addLabelled(content, flow);
-    } else this.#trusted.push({ text: content, toolNames: [toolName, ...this.#namesOf(toolName)] });
+    // What the label names is all that is untrusted in it. A class that this version does not know is one of strangers.
+    if (flow && flow.sources.length > 0) this.addLabelled(content, flow);
+    else if (!known.success || isUntrusted(known.data))
+      this.#addUntrusted(tracked, [{ name: clip(name, maxNameChars), trust: known.data ?? 'external' }]);
+    else if (flow) this.addLabelled(content, flow);
+    else if (toolName === asksPeople) this.#people.push(tracked);
+    else this.#trusted.push(this.#vouching(tracked));
+    this.#addOrigin(tracked, names);
   }
 
-  #addUntrusted(text: string, sources: readonly FlowSource[]): void {
-    for (const source of sources) this.#see(source);
+  #addCall(toolName: string, text: string, key: object): void {
+    this.#addWritten(trackedFor(key, text));
+    if (!this.#isSink(toolName)) return;
+    this.#sent.push({ names: [toolName, ...this.#namesOf(toolName)], text, args: jsonOr(text) });
+  }
+
+  /** Before anything untrusted was read, a model's words are made of nothing untrusted. */
+  #addWritten(args: TrackedText): void {
+    if (this.#sources.size > 0) this.#written.push(args);
+  }
+
+  #addOrigin(tracked: TrackedText, names: readonly string[]): void {
+    for (const name of new Set(names)) {
+      const results = this.#results.get(name) ?? [];
+      results.push(this.#vouching(tracked));
+      this.#results.set(name, results);
+    }
+  }
+
+  #vouching(tracked: TrackedText): TrustedText {
+    return { tracked, writtenBefore: this.#written.length };
+  }
+
+  #isEcho({ writtenBefore }: TrustedText, value: Value): boolean {
+    return this.#written.slice(0, writtenBefore).some((written) => brings(written, value));
+  }
+
+  #addUntrusted(tracked: TrackedText, sources: readonly FlowSource[]): void {
     const [source] = sources;
-    if (source && text !== '') this.#untrusted.push({ text, source });
+    if (!source) return;
+    for (const one of sources) this.#see(one);
+    if (tracked.text !== '') this.#untrusted.push({ tracked, source, sentBefore: this.#sent.length });
   }
 
   #see(source: FlowSource): void {

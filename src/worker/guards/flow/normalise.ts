@@ -1,8 +1,188 @@
-import { fold } from '../folded-text.ts';
+import { clip } from '../../../shared/base/text.ts';
+import { foldCharacter } from '../folded-text.ts';
 
-const noLetterOrDigit = /[^\p{L}\p{N}]+/gu;
+/** The most units of one text that are followed. */
+export const maxUnits = 262_144;
+/** Of a text with more characters than this only the beginning is read at all. */
+const maxChars = 4 * maxUnits;
 
-/** One form for all the ways to write a text: lower case, look-alike letters as one, letters and digits only. */
-export function normalise(text: string): string {
-  return fold(text.normalize('NFKC')).text.replaceAll(noLetterOrDigit, '');
+/** Between two units, or at an end: a sign, a space, or a script that writes words without spaces. */
+const hardEdge = 1;
+/** Between a letter and a digit. */
+const softEdge = 2;
+
+/**
+ * A text as the guard compares it: its letters and digits, lower case, look-alikes as the letters they look like. One unit for
+ * each, three for a character that is a syllable or a word (Chinese, Japanese, Korean), so that the number of units is how
+ * much a passage weighs. `0` stands between pieces that do not belong together.
+ */
+export interface Form {
+  readonly units: Uint16Array;
+  /** For each unit, and for the end: what lies before it. */
+  readonly edges: Uint8Array;
+  /** For each unit: where its character begins in the text. */
+  readonly starts: Uint32Array;
+  /** There is more of the text than the units. */
+  readonly cut: boolean;
+}
+
+/** Never throws, whatever the text holds; at most `limit` units. */
+export function formOf(text: string, limit = maxUnits): Form {
+  const read = composed(clip(text, maxChars));
+  const form = new FormWriter(Math.min(limit, read.length * wideUnits + 1));
+  let at = 0;
+  while (at < read.length && !form.isFull) {
+    const code = read.codePointAt(at) ?? 0;
+    form.add(code, at);
+    at += code > 0xffff ? 2 : 1;
+  }
+  return form.finish(at < read.length || text.length > maxChars);
+}
+
+/** The same text with each character as one code point, where there is one: places of a form are places in this. */
+export function composed(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return /^[\u0000-\u007f]*$/.test(text) ? text : text.normalize('NFC');
+}
+
+/** Letters and digits of a text in their one form, as a string to look for. */
+export function plainOf(text: string): string {
+  return stringOf(formOf(text).units);
+}
+
+/** Several forms as one: their units never touch. */
+export function joined(forms: readonly Form[]): Form {
+  const size = forms.reduce((sum, { units }) => sum + units.length + 1, 0);
+  const units = new Uint16Array(size);
+  const edges = new Uint8Array(size + 1).fill(hardEdge, 0, 1);
+  const starts = new Uint32Array(size);
+  let at = 0;
+  for (const form of forms) {
+    units.set(form.units, at);
+    edges.set(form.edges, at);
+    starts.set(form.starts, at);
+    at += form.units.length + 1;
+    edges[at] = hardEdge;
+  }
+  return { units, edges, starts, cut: forms.some(({ cut }) => cut) };
+}
+
+/** The units as a string, one UTF-16 unit each. */
+export function stringOf(units: Uint16Array): string {
+  return Buffer.from(units.buffer, units.byteOffset, units.byteLength).toString('utf16le');
+}
+
+/** Does a word begin, or end, before this unit? `loosely`: also between a letter and a digit. */
+export function isEdge({ edges }: Form, at: number, loosely: boolean): boolean {
+  const edge = edges[at] ?? hardEdge;
+  return loosely ? edge !== 0 : (edge & hardEdge) !== 0;
+}
+
+const wideUnits = 3;
+
+class FormWriter {
+  readonly #units: Uint16Array;
+  readonly #edges: Uint8Array;
+  readonly #starts: Uint32Array;
+  #length = 0;
+  #edge = hardEdge;
+  #before: Kind | undefined;
+
+  constructor(limit: number) {
+    this.#units = new Uint16Array(limit);
+    this.#edges = new Uint8Array(limit + 1);
+    this.#starts = new Uint32Array(limit);
+  }
+
+  get isFull(): boolean {
+    return this.#length >= this.#units.length;
+  }
+
+  add(code: number, at: number): void {
+    if (code < 0x80) {
+      const kind = asciiKinds[code] ?? 'sign';
+      if (kind === 'sign') this.#edge = hardEdge;
+      else this.#put(code >= 0x41 && code <= 0x5a ? code + 0x20 : code, kind, at);
+      return;
+    }
+    const folded = isPlainWide(code) ? String.fromCodePoint(code) : foldCharacter(shownLetter(code));
+    for (const character of folded) {
+      const kind = kindOf(character);
+      if (kind === 'sign') this.#edge = hardEdge;
+      else for (let unit = 0; unit < character.length; unit++) this.#put(character.charCodeAt(unit), kind, at);
+    }
+  }
+
+  #put(unit: number, kind: Kind, at: number): void {
+    const before = this.#before;
+    if (kind === 'wide' || kind === 'spaceless' || before === 'wide' || before === 'spaceless') this.#edge = hardEdge;
+    else if (before !== undefined && before !== kind) this.#edge |= softEdge;
+    this.#before = kind;
+    for (let copy = 0; copy < (kind === 'wide' ? wideUnits : 1) && !this.isFull; copy++) {
+      this.#units[this.#length] = unit;
+      this.#starts[this.#length] = at;
+      this.#edges[this.#length++] = copy === 0 ? this.#edge : 0;
+    }
+    this.#edge = 0;
+  }
+
+  finish(isMore: boolean): Form {
+    this.#edges[this.#length] = hardEdge;
+    return {
+      units: this.#units.slice(0, this.#length),
+      edges: this.#edges.slice(0, this.#length + 1),
+      starts: this.#starts.slice(0, this.#length),
+      cut: isMore,
+    };
+  }
+}
+
+/** `wide`: a syllable or word in one character. `spaceless`: of a script that puts no spaces between words. */
+type Kind = 'letter' | 'digit' | 'wide' | 'spaceless' | 'sign';
+
+const asciiKinds: readonly Kind[] = Array.from({ length: 0x80 }, (_, code) => {
+  const character = String.fromCharCode(code);
+  if (/[0-9]/.test(character)) return 'digit';
+  return /[a-z]/i.test(character) ? 'letter' : 'sign';
+});
+
+const wide = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Yi}]/u;
+const spaceless =
+  /[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Javanese}]/u;
+const kinds = new Map<string, Kind>();
+
+function kindOf(character: string): Kind {
+  const known = kinds.get(character);
+  if (known) return known;
+  const kind = rareKind(character);
+  // Bounded by what Unicode has; a text of nothing but new characters must not make it grow for ever.
+  if (kinds.size < 16_384) kinds.set(character, kind);
+  return kind;
+}
+
+function rareKind(character: string): Kind {
+  if (/\p{N}/u.test(character)) return 'digit';
+  if (!/\p{L}/u.test(character)) return 'sign';
+  if (wide.test(character)) return 'wide';
+  return spaceless.test(character) ? 'spaceless' : 'letter';
+}
+
+/** Unified ideographs and syllables of Hangul: they have no other form. */
+function isPlainWide(code: number): boolean {
+  return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0xac00 && code <= 0xd7a3);
+}
+
+/** First code points of letters in boxes, and of the invisible second alphabet, each with the letter that it begins with. */
+const dressedUp: readonly (readonly [from: number, to: number, letter: number])[] = [
+  [0x1f1e6, 0x1f1ff, 0x61],
+  [0x1f150, 0x1f169, 0x61],
+  [0x1f170, 0x1f189, 0x61],
+  [0xe0030, 0xe0039, 0x30],
+  [0xe0041, 0xe005a, 0x61],
+  [0xe0061, 0xe007a, 0x61],
+];
+
+function shownLetter(code: number): string {
+  const range = code < 0x1f150 ? undefined : dressedUp.find(([from, to]) => code >= from && code <= to);
+  return String.fromCodePoint(range ? code - range[0] + range[2] : code);
 }

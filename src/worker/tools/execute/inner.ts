@@ -224,7 +224,7 @@ function noteRead({ tool, call }: ReadyCall, labels: Labels, outcome: InnerOutco
   const { trust = tool.trust, sensitivity = tool.sensitivity, flow } = labels;
   const source = { name: flowNamesOf(tool)[0] ?? tool.name, trust };
   const text = outcome.ok ? textOf(outcome.value) : outcome.message;
-  readsOf(call.index, batch).read({ text, source, sensitivity, flow }, batch);
+  readsOf(call.index, batch).read({ text, args: call.args, source, sensitivity, flow }, batch);
 }
 
 function textOf(value: unknown): string {

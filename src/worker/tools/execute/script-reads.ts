@@ -15,6 +15,8 @@ import type { ReadyCall } from './prepare.ts';
 /** A result that a script has got. It never reaches the conversation; what the script makes of it does. */
 export interface ScriptRead {
   readonly text: string;
+  /** What the script called the tool with, as JSON. */
+  readonly args: string;
   readonly source: FlowSource;
   readonly sensitivity: Sensitivity;
   /** Of what other tools or agents brought. */
@@ -115,5 +117,5 @@ export function labelsOfScript(
 function addTo(memory: FlowMemory, each: Noted): void {
   if (!('text' in each)) memory.add(asMessage(each));
   else if (each.flow) memory.addLabelled(each.text, each.flow);
-  else memory.addRead(each.text, each.source, each.sensitivity);
+  else memory.addRead(each.text, each.source, each.sensitivity, each.args);
 }

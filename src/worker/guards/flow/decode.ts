@@ -1,0 +1,233 @@
+import { jsonOr } from '../../../shared/base/json.ts';
+
+/** How often a text may have been encoded again. */
+const maxRounds = 3;
+/** Decoded texts of one text. */
+const maxTexts = 256;
+/** The most characters that decoding one text may bring to light, beside those of the text itself. */
+const maxDecodedChars = 524_288;
+/** Up to this length every kind of escape is also decoded by itself. */
+const maxTriedChars = 16_384;
+
+/** What a text stands for once it is decoded. `cut`: there is more than was decoded. */
+export interface Decoded {
+  readonly texts: readonly string[];
+  readonly cut: boolean;
+}
+
+/**
+ * What a reader makes of a text who decodes whatever in it looks encoded: escapes of JSON and JavaScript, percent and quoted
+ * printable, HTML entities, base64, base32, hex, binary and decimal codes of characters; up to three times in a row. The text
+ * itself is not among it. Bounded work, never throws.
+ */
+export function decodingsOf(text: string): Decoded {
+  const seen = new Set([text]);
+  const found: string[] = [];
+  let left = maxDecodedChars;
+  let cut = false;
+  let round: readonly string[] = [text];
+  for (let rounds = 0; rounds < maxRounds && round.length > 0 && !cut; rounds++) {
+    const next: string[] = [];
+    for (const decoded of round.flatMap(decodedOnce)) {
+      if (decoded === '' || seen.has(decoded)) continue;
+      if (decoded.length > left || found.length >= maxTexts) {
+        cut = true;
+        break;
+      }
+      left -= decoded.length;
+      seen.add(decoded);
+      found.push(decoded);
+      next.push(decoded);
+    }
+    round = next;
+  }
+  return { texts: found, cut };
+}
+
+type Decoder = (text: string) => readonly string[];
+
+/** Of what stands anywhere in a text: each answers with the whole text, or with nothing when there is nothing to decode. */
+const unescaping: readonly Decoder[] = [plainLetters, unescaped, percentDecoded, entitiesDecoded, printableDecoded];
+const ofTokens: readonly Decoder[] = tokenDecoders();
+
+function decodedOnce(text: string): readonly string[] {
+  const all = unescaping.reduce((now, decode) => decode(now)[0] ?? now, text);
+  const single = text.length > maxTriedChars ? [] : unescaping.flatMap((decode) => decode(text));
+  return [all, ...single, ...ofTokens.flatMap((decode) => decode(text))];
+}
+
+// eslint-disable-next-line no-control-regex
+const plain = /^[\u0000-\u007f]*$/;
+
+const unseen = /[\p{Cf}\p{Variation_Selector}\u034F]/gu;
+
+/** Without invisible characters, and letters in their plain form: so that codes in full width, or with joiners in them, are codes. */
+function plainLetters(text: string): readonly string[] {
+  return plain.test(text) ? [] : [text.normalize('NFKC').replaceAll(unseen, '')];
+}
+
+const escapes = /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{3})|([^ux0-7]))|%u([0-9a-f]{4})/gi;
+const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v', '\n': '' };
+
+/** `\n`, `\u0061`, `\x61`, `\141`, `\u{61}`, `%u0061`: as JSON, JavaScript and shells write characters. */
+function unescaped(text: string): readonly string[] {
+  if (!text.includes('\\') && !text.includes('%u')) return [];
+  return [
+    text.replaceAll(escapes, (whole, braced, unicode, hex, octal, letter: string | undefined, percent) => {
+      if (letter !== undefined) return controls[letter] ?? letter;
+      const code =
+        octal === undefined ? Number.parseInt(braced ?? unicode ?? hex ?? percent, 16) : Number.parseInt(octal, 8);
+      return characterOf(code) ?? whole;
+    }),
+  ];
+}
+
+/** Every escape that is one, the others as they stand. */
+function percentDecoded(text: string): readonly string[] {
+  if (!/%[0-9a-f]{2}/i.test(text)) return [];
+  return [text.replaceAll('+', ' ').replaceAll(/(?:%[0-9a-f]{2})+/gi, (run) => bytesText(run.replaceAll('%', '')))];
+}
+
+/** Quoted printable, as mails have it: `=41`, and lines that go on behind a `=`. */
+function printableDecoded(text: string): readonly string[] {
+  if (!/=(?:[0-9A-F]{2}|\r?\n)/.test(text)) return [];
+  return [text.replaceAll(/=\r?\n/g, '').replaceAll(/(?:=[0-9A-F]{2})+/g, (run) => bytesText(run.replaceAll('=', '')))];
+}
+
+const entities = /&(?:#x([0-9a-f]{1,6})|#([0-9]{1,7})|([a-z]{2,8}));?/gi;
+const accents = /^([a-z])(?:uml|acute|grave|circ|tilde|ring|cedil|slash|caron)$/i;
+const named: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  nbsp: ' ',
+  commat: '@',
+  period: '.',
+  sol: '/',
+  colon: ':',
+  num: '#',
+  lowbar: '_',
+  plus: '+',
+  hyphen: '-',
+  szlig: 'ß',
+  aelig: 'æ',
+  oelig: 'œ',
+  shy: '',
+  zwj: '',
+  zwnj: '',
+};
+
+function entitiesDecoded(text: string): readonly string[] {
+  if (!/&#|&[a-z]{2,8};/i.test(text)) return [];
+  return [
+    text.replaceAll(
+      entities,
+      (whole, hex: string | undefined, decimal: string | undefined, name: string | undefined) => {
+        if (name === undefined) {
+          const code = hex === undefined ? Number.parseInt(decimal ?? '', 10) : Number.parseInt(hex, 16);
+          return characterOf(code) ?? whole;
+        }
+        const known = name.toLowerCase();
+        return Object.hasOwn(named, known) ? (named[known] ?? '') : (accents.exec(name)?.[1] ?? whole);
+      },
+    ),
+  ];
+}
+
+/** Decoders of what stands in one token of its own kind of characters. */
+function tokenDecoders(): readonly Decoder[] {
+  const base64 = /[A-Za-z0-9+/_-]{8,}(?:\s{1,2}[A-Za-z0-9+/_-]{40,})*={0,2}/g;
+  const base32 = /[A-Z2-7]{16,}={0,6}/gi;
+  const hex = /(?:(?:0x|\\x|%)?[0-9a-f]{2}[\s:,;-]{0,2}){7,}(?:0x|\\x|%)?[0-9a-f]{2}/gi;
+  const binary = /(?:[01]{8}[\s,;]{0,2}){7,}[01]{8}/g;
+  const decimal = /(?:\b\d{2,5}[\s,;]{1,3}){7,}\d{2,5}\b/g;
+  return [
+    (text) => matches(text, base64).flatMap(base64Decoded),
+    (text) => matches(text, base32).flatMap((token) => readable(base32Bytes(token))),
+    (text) => matches(text, hex).flatMap((token) => readable(hexBytes(token))),
+    (text) => matches(text, binary).flatMap((token) => readable(codes(token.match(/[01]{8}/g), 2))),
+    (text) => matches(text, decimal).flatMap((token) => [charactersOf((token.match(/\d+/g) ?? []).map(Number))]),
+  ];
+}
+
+function matches(text: string, pattern: RegExp): readonly string[] {
+  return text.match(pattern) ?? [];
+}
+
+/** Numbers that are codes of readable characters, as these characters; otherwise nothing. */
+export function charactersOf(numbers: readonly number[]): string {
+  const isCode = (code: number) => code === 9 || code === 10 || code === 13 || (code >= 32 && code <= 0x10ffff);
+  return numbers.every(isCode) ? numbers.map((code) => characterOf(code) ?? '').join('') : '';
+}
+
+/** Also where the token is glued to something: it may begin at each of four places. */
+function base64Decoded(token: string): readonly string[] {
+  const packed = token.replaceAll(/\s/g, '');
+  // A word of plain letters is none: it would decode into noise.
+  if (!/[0-9+/_]/.test(packed) && (!/[a-z]/.test(packed) || !/[A-Z]/.test(packed))) return [];
+  return [0, 1, 2, 3].flatMap((skip) => readable(Buffer.from(packed.slice(skip), 'base64')));
+}
+
+const alphabet32 = 'abcdefghijklmnopqrstuvwxyz234567';
+
+function base32Bytes(token: string): Buffer {
+  const bytes: number[] = [];
+  let bits = 0;
+  let value = 0;
+  for (const letter of token.toLowerCase().replaceAll('=', '')) {
+    value = ((value << 5) | alphabet32.indexOf(letter)) & 0xfff;
+    bits += 5;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes.push((value >> bits) & 0xff);
+  }
+  return Buffer.from(bytes);
+}
+
+function hexBytes(token: string): Buffer {
+  return Buffer.from(token.replaceAll(/0x|\\x|[^0-9a-f]/gi, ''), 'hex');
+}
+
+function codes(tokens: readonly string[] | null, radix: number): Buffer {
+  return Buffer.from((tokens ?? []).map((token) => Number.parseInt(token, radix)));
+}
+
+/** Runs of at least eight printable characters. */
+const printable = /[\t\n\r -~\u00a0-\ud7ff\ue000-\ufffc\u{10000}-\u{10ffff}]{8,}/gu;
+
+/** The text in some bytes, in UTF-8 or UTF-16: whatever of it can be read. */
+function readable(bytes: Buffer): readonly string[] {
+  const runs = bytes.toString('utf8').match(printable) ?? [];
+  const isWide = bytes.length >= 16 && (bytes[1] === 0 || bytes[0] === 0);
+  const wideRuns = isWide ? (wideText(bytes).match(printable) ?? []) : [];
+  return [...runs, ...wideRuns].filter(isText);
+}
+
+function wideText(bytes: Buffer): string {
+  const even = bytes.subarray(0, bytes.length & ~1);
+  return (bytes[0] === 0 ? Buffer.from(even).swap16() : even).toString('utf16le');
+}
+
+/** Noise has few letters and spaces. */
+function isText(run: string): boolean {
+  const letters = run.match(/[\p{L}\p{N}\p{M}\p{Cf}\s@.:/,\\%&;#=-]/gu)?.length ?? 0;
+  return letters >= run.length * 0.75;
+}
+
+function bytesText(hex: string): string {
+  const bytes = Buffer.from(hex, 'hex');
+  const text = bytes.toString('utf8');
+  return text.includes('\uFFFD') ? bytes.toString('latin1') : text;
+}
+
+function characterOf(code: number): string | undefined {
+  return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : undefined;
+}
+
+/** The JSON value in a text that is one, or looks like one; undefined where there is none. */
+export function jsonWithin(text: string): unknown {
+  const trimmed = text.trim();
+  return /^[[{"]/.test(trimmed) ? jsonOr(trimmed) : undefined;
+}
