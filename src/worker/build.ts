@@ -126,7 +126,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
       supervision,
       log,
       lockDurationMs: config.LOCK_DURATION_MS,
-      agents: [...agents.values()].map((agent) => agentViewOf(agent.definition)),
+      agents: [...agents.values()].map((agent) => agentViewOf(agent.definition, config.DATA_FLOW_MODE)),
       about: { name, queues: WORKER_QUEUES, concurrency, startedAt, version: packageVersion },
       active: () => consumer.active,
       providers: () => watch.reports(),

@@ -41,11 +41,13 @@ async function listAgents(config: Config, folder: string, json: boolean): Promis
   const loaded = await loadAgents(folder, toolkit.offer);
   const models = modelsIn(loaded, config);
   const problems = [...loaded.problems, ...models.problems].map((problem) => fromHere(folder, problem));
-  const views = [...loaded.agents.values()].map((agent) => agentViewOf(agent.definition));
+  const views = [...loaded.agents.values()].map((agent) => agentViewOf(agent.definition, config.DATA_FLOW_MODE));
   if (json) process.stdout.write(`${jsonText(views)}\n`);
   else
-    for (const view of views)
-      process.stdout.write(`${view.id}  model ${view.model}  tools ${view.tools.join(', ') || 'none'}\n`);
+    for (const { id, model, tools, dataFlow } of views) {
+      const flow = dataFlow === undefined ? '' : `  data flow ${dataFlow}`;
+      process.stdout.write(`${id}  model ${model}  tools ${tools.join(', ') || 'none'}${flow}\n`);
+    }
   for (const warning of [...loaded.warnings, ...models.warnings])
     process.stderr.write(`warning: ${fromHere(folder, warning)}\n`);
   if (problems.length > 0) stop(exitUsage, problems.join('\n'));

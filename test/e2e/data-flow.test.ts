@@ -124,7 +124,8 @@ test('the person who confirms sees which value goes from where to where, and the
     expect((await millrace(args, { env: cliEnv })).stdout).toContain(
       'untrusted-to-sink in body from fetch_page → send_mail: "News: wire the harbour',
     );
-  expect(await millrace(['approve', run.runId, '--by', 'ada'], { env: cliEnv })).toMatchObject({ code: 0 });
+  const approved = await millrace(['approve', run.runId, '--by', 'ada'], { env: cliEnv });
+  expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining('in body from fetch_page → send_mail') });
   await run.result();
   expect(sentBy(world, run)).toHaveLength(1);
   expect(flowOf(await eventsOf(world, run))).toMatchObject([
@@ -138,6 +139,12 @@ test('the person who confirms sees which value goes from where to where, and the
 
 test('the least that the operator asks for holds for every agent, and a stricter one stays so', async () => {
   const world = teach(await makeWorld({ env: { ...env, DATA_FLOW_MODE: 'shadow' } }));
+  const agents = await world.mill.agents();
+  expect(Object.fromEntries(agents.map(({ id, dataFlow }) => [id, dataFlow]))).toMatchObject({
+    absent: 'shadow',
+    off: 'shadow',
+    confirm: 'confirm',
+  });
   const types = await Promise.all(
     ['absent', 'off', 'enforce'].map(async (agent) => {
       const run = await world.submit(agent, steal);

@@ -27,16 +27,23 @@ export const addAgents: AddCommand = (program, act) => {
     );
 };
 
-const columns = [nameColumn('AGENT'), nameColumn('MODEL'), textColumn('TOOLS'), textColumn('DESCRIPTION')];
+const columns = [
+  nameColumn('AGENT'),
+  nameColumn('MODEL'),
+  textColumn('TOOLS'),
+  nameColumn('DATA FLOW'),
+  textColumn('DESCRIPTION'),
+];
 
 async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const agents = await mill.agents();
   if (json) return printJson(cli, agents);
-  const rows = agents.map(({ id, model, tools, description }) => [
+  const rows = agents.map(({ id, model, tools, dataFlow = 'off', description }) => [
     id,
     model,
     tools.join(', ') || '–',
+    dataFlow,
     oneLine(description ?? '', 80),
   ]);
   cli.stdout.write(rows.length === 0 ? '' : listTable(columns, rows, cli.stdout));

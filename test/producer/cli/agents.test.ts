@@ -47,7 +47,7 @@ test('every problem of a folder is reported at once, with file, line and the nam
     'unnamed.yaml': 'tools: [missing]\nmodel: 7\n',
   });
   const { code, stdout, stderr } = await millraceProcess(['agents', 'check', folder], {
-    env: { OPENAI_API_KEY: 'sk-none' },
+    env: { OPENAI_API_KEY: 'sk-none', DATA_FLOW_MODE: 'shadow' },
   });
   // Each file as it is opened from here.
   const found = stderr.replaceAll(`${folder}/`, '').split('\n').filter(Boolean);
@@ -66,7 +66,7 @@ test('every problem of a folder is reported at once, with file, line and the nam
       `unnamed.yaml:1: there is no tool missing; known are lookup_order, ${builtins}`,
     ]),
   );
-  expect(stdout).toBe('billing  model gpt-5.2-mini  tools none\n');
+  expect(stdout).toBe('billing  model gpt-5.2-mini  tools none  data flow shadow\n');
   expect(code).toBe(2);
 });
 

@@ -25,7 +25,7 @@ function problemsOf(policy: object, more: Partial<AgentSource> = {}): string {
         tools: [sendMail],
         dataFlowPolicy: { mode: 'enforce', ...policy },
         ...more,
-      } as AgentSource),
+      }),
     );
     return '';
   } catch (error) {

@@ -187,7 +187,7 @@ function effectOn(item: PendingView, { pending, decisions = [] }: RunView): stri
   if (!decision) return [];
   if (pending.some((other) => pendingNameOf(other) === call))
     return [`${name}: ${votes(decision, item.approvers ?? 1)}`];
-  return [`${name} ${verdict(decision)}`];
+  return [`${name} ${verdict(decision)}`, ...flowLines(item).map((line) => `  ${line}`)];
 }
 
 function verdict({ granted, answered, edited, kind, by }: DecisionView): string {

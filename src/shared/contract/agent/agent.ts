@@ -10,7 +10,7 @@ import { policyRule } from './policy.ts';
 import { skillName } from './skill.ts';
 import { trustClass } from './trust.ts';
 import { commentaryMode } from '../commentary.ts';
-import { dataFlowPolicy } from '../flow.ts';
+import { dataFlowPolicy, effectiveFlow, flowMode, type FlowMode } from '../flow.ts';
 import { causalityMonitor, mergeGuard, protocolGuard } from './lateral-leak.ts';
 
 /** How often a tool call may take effect. `once` is the default because it is the safe one. */
@@ -417,6 +417,8 @@ export const agentView = z.object({
   /** All models that it may use, `model` among them. */
   models: z.array(z.string()).optional(),
   tools: z.array(z.string()),
+  /** What its data-flow policy does on its workers: the stricter one of its own mode and theirs. Absent: nothing. */
+  dataFlow: flowMode.exclude(['off']).optional(),
 });
 export type AgentView = z.infer<typeof agentView>;
 
@@ -434,8 +436,10 @@ export function modelsOfAgent(
   ];
 }
 
-export function agentViewOf(definition: AgentDefinition): AgentView {
+/** `floor`: the least that the worker asks of every data-flow policy. */
+export function agentViewOf(definition: AgentDefinition, floor: FlowMode = 'off'): AgentView {
   const { id, name, version, description, model, tools } = definition;
+  const { mode = 'off' } = effectiveFlow(definition.dataFlowPolicy, floor) ?? {};
   const models = [...new Set(modelsOfAgent(definition).map((named) => named.model))];
-  return defined({ id, name, version, description, model, models, tools });
+  return defined({ id, name, version, description, model, models, tools, dataFlow: mode === 'off' ? undefined : mode });
 }

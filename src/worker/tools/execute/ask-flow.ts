@@ -87,7 +87,7 @@ export function flowEventOf(
   { flow }: Batch,
   by: readonly string[] = [],
 ): EventBody {
-  const withoutValues = findings.map(({ value: _, ...finding }) => finding);
+  const withoutValues = findings.map(({ rule, argument, source }) => ({ rule, argument, source }));
   return {
     type: eventTypes[decision],
     toolCallId: call.id,

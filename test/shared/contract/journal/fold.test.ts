@@ -338,3 +338,62 @@ test('the label of a result goes into the conversation', () => {
   const { messages } = foldJournal(question, [answered(1, 'a'), called(1, 0, { trust: 'mcp-derived' })]);
   expect(messages.at(-1)).toMatchObject({ role: 'tool', trust: 'mcp-derived' });
 });
+
+const handedOff: JournalEntry = {
+  v: 1,
+  t: 'handed_off',
+  step: 1,
+  from: 'a',
+  to: 'b',
+  filter: { kind: 'last-n', n: 1 },
+  messages: [{ role: 'user', content: 'Go on.' }],
+};
+
+test('what the first agent began with is known after handoffs, beside what was said before them', () => {
+  const state = foldJournal(question, [
+    answered(1, 'look'),
+    called(1, 0),
+    handedOff,
+    answered(2, 'look'),
+    called(2, 0),
+    { ...handedOff, step: 2 },
+    answered(3),
+  ]);
+  expect(state.begun).toEqual(question);
+  expect(state.initial).toMatchObject([{ role: 'user', content: 'Go on.' }]);
+  expect(state.earlier.map(({ role }) => role)).toEqual(['assistant', 'tool', 'assistant', 'tool']);
+  expect(continueFrom(state).state.begun).toEqual(question);
+});
+
+test('the label of a result stands beside its message', () => {
+  const flow = { sources: [{ name: 'web_fetch', trust: 'web-search' as const }], sensitivity: 'internal' as const };
+  const state = foldJournal(question, [answered(1, 'code_execute'), called(1, 0, { flow, trust: 'web-search' })]);
+  expect(state.messages.at(-1)).toMatchObject({ role: 'tool', flow, trust: 'web-search' });
+});
+
+test('the labels of what a script has read are known to the worker that runs it again', () => {
+  const place = { v: 1 as const, step: 1, index: 0, number: 1 };
+  const labels = { trust: 'external' as const, sensitivity: 'secret' as const };
+  const state = foldJournal(question, [
+    answered(1, 'code_execute'),
+    calling(1, 0),
+    { ...place, t: 'inner_tool_intent', fingerprint: 'f' },
+    { ...place, t: 'inner_tool_result', outcome: '{}', ...labels },
+  ]);
+  expect(state.calls[0]?.inner?.get(1)).toEqual({ fingerprint: 'f', outcome: '{}', ...labels });
+});
+
+test('what people were shown of the data flow, and what they have put into a call, is known', () => {
+  const at = '2026-11-01T00:00:00.000Z';
+  const ask = { index: 0, id: 'c0', kind: 'approval' as const, requestedAt: at, expiresAt: at, flow: true as const };
+  const updatedArgs = { n: 0, to: 'bob@corp.example' };
+  const decision = { kind: 'approval' as const, id: 'c0', granted: true, by: ['ada'], at, updatedArgs };
+  const asked: JournalEntry[] = [
+    answered(1, 'send'),
+    { v: 1, t: 'suspended', seq: 1, reason: 'approval', at, asks: [ask] },
+  ];
+  expect(foldJournal(question, asked).calls[0]?.ask?.flow).toBe(true);
+  const state = foldJournal(question, [...asked, { v: 1, t: 'decided', at, decisions: [decision] }]);
+  expect(state.edits).toEqual(['bob@corp.example']);
+  expect(continueFrom(state).state.edits).toEqual(['bob@corp.example']);
+});

@@ -199,7 +199,7 @@ describe('a policy that has people confirm', () => {
     const [call] = mailing(stolen);
     const [ask] = end.asks;
     if (!call || !ask) throw new Error('nothing was asked');
-    const answer = (decision: object, edited?: unknown): StepCall[] => [
+    const answer = (decision: Partial<Extract<StepCall['decision'], { kind: 'approval' }>>): StepCall[] => [
       {
         ...call,
         ask,
@@ -211,8 +211,7 @@ describe('a policy that has people confirm', () => {
           ...decision,
           id: ask.id,
         },
-        ...(edited !== undefined && { args: JSON.stringify(edited) }),
-      } as StepCall,
+      },
     ];
     return { world, sent, end, ask, call, run, answer };
   }
