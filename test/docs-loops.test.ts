@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { incompleteReason } from '../src/shared/contract/event.ts';
+import { runRequest } from '../src/shared/contract/run.ts';
 import { loopGuard } from '../src/shared/contract/agent/loop-guard.ts';
 import { unfinishedWork } from '../src/shared/contract/unfinished.ts';
 import { docsPage, pageAgents, pageFiles } from './support/docs-page.ts';
@@ -28,4 +30,13 @@ test('the table of the loop guard has its fields with their defaults', () => {
 
 test('the table of what stays of a run has the fields of the contract', () => {
   expect(firstCells(page, 'What stays of a run without an answer')).toEqual(Object.keys(unfinishedWork.shape));
+});
+
+test('the table of limits has every reason of an incomplete answer', () => {
+  expect(firstCells(page, 'Landing at a limit')).toEqual(incompleteReason.options);
+});
+
+test('the request of the page is one that is accepted, and lands', () => {
+  const [body = ''] = [...(/-d '(.+)'/g.exec(page)?.slice(1) ?? [])];
+  expect(runRequest.parse(JSON.parse(body)).limits).toEqual({ maxSteps: 3, closingAnswer: true });
 });

@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { ledgerHolds, ledgerSharedHolds } from './ledger-holds.ts';
 import { ledgerInterleavings } from './ledger-interleavings.ts';
 import { ledgerWaitQueues } from './ledger-wait-queues.ts';
 import { ledgerReservations } from './ledger-reservations.ts';
@@ -10,6 +11,8 @@ import type { MakeLedgerWorld } from './ledger-world.ts';
 export function ledgerContract(name: string, makeWorld: MakeLedgerWorld): void {
   describe(`${name} as a ledger`, () => {
     ledgerRuns(makeWorld);
+    ledgerHolds(makeWorld);
+    ledgerSharedHolds(makeWorld);
     ledgerReservations(makeWorld);
     ledgerSettlements(makeWorld);
     ledgerWaitQueues(makeWorld);

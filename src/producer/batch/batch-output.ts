@@ -6,6 +6,7 @@ import { errorInfo, RunError } from '../../shared/base/errors.ts';
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { microcents, runUsage } from '../../shared/contract/money.ts';
 import { unfinishedWork } from '../../shared/contract/unfinished.ts';
+import { runResult } from '../../shared/contract/event.ts';
 import { runStatus } from '../../shared/contract/run.ts';
 import { executionIdParts, type BatchLine, type BatchSource } from './batch-file.ts';
 import { OutputLock } from './output-lock.ts';
@@ -21,6 +22,7 @@ export const batchResult = z.object({
   text: z.string(),
   error: errorInfo.optional(),
   unfinished: unfinishedWork.optional(),
+  incomplete: runResult.shape.incomplete,
   costMicrocents: microcents,
   usage: runUsage.optional(),
 });

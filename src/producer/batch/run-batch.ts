@@ -331,7 +331,8 @@ function headOf({ line, id, executionId }: Pick<BatchLine, 'line' | 'id' | 'exec
 
 function resultOf(run: OutstandingRun, outcome: RunOutcomeView): BatchResult {
   const { status, text, error, unfinished, costMicrocents, usage } = outcome;
-  return { ...headOf(run), runId: run.runId, status, text, error, unfinished, costMicrocents, usage };
+  const { incomplete } = outcome.result ?? {};
+  return { ...headOf(run), runId: run.runId, status, text, error, unfinished, incomplete, costMicrocents, usage };
 }
 
 function badLine(problem: string): ErrorInfo {

@@ -34,6 +34,7 @@ function textOf(view: RunView, thread: ThreadView | undefined, cli: Cli): string
     ['agent', view.agent],
     ['status', view.cancelling ? `${view.status}, asked to stop` : view.status],
     ['error', view.error && `${view.error.code}: ${oneLine(view.error.message, 400)}`],
+    ['incomplete', view.result?.incomplete && `it reached its limit ${view.result.incomplete.reason}`],
     ['thread', view.thread],
     ['execution', view.executionId],
     ['created', view.createdAt],

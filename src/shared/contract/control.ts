@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { errorInfo } from '../base/errors.ts';
 import { jsonText, storedJson } from '../base/json.ts';
 import { leakReport } from './agent/lateral-leak.ts';
+import { runResult } from './event.ts';
 import { flowLabel } from './message.ts';
 import { microcents, runUsage } from './money.ts';
 import { unfinishedWork } from './unfinished.ts';
@@ -123,6 +124,8 @@ export const callDecision = z.discriminatedUnion('kind', [
     text: z.string(),
     structured: z.unknown().optional(),
     error: errorInfo.optional(),
+    /** Its answer is what it had found out when it reached a limit. */
+    incomplete: runResult.shape.incomplete,
     /** What it left without an answer. No model reads it: it has no label. */
     unfinished: unfinishedWork.optional(),
     costMicrocents: microcents,

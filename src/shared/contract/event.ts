@@ -117,6 +117,19 @@ export const pendingView = pendingItem.omit({ id: true, argsSchema: true }).exte
 });
 export type PendingView = z.infer<typeof pendingView>;
 
+/** The limit at which a run gave the answer that it could, by its name. */
+export const incompleteReason = z.enum([
+  'maxSteps',
+  'maxLlmCalls',
+  'maxToolCalls',
+  'budget',
+  'wallTimeMs',
+  'deadlineMs',
+]);
+export type IncompleteReason = z.infer<typeof incompleteReason>;
+const incomplete = z.object({ reason: incompleteReason });
+export type Incomplete = z.infer<typeof incomplete>;
+
 export const runResult = z.object({
   text,
   output: z.unknown().optional(),
@@ -124,6 +137,8 @@ export const runResult = z.object({
   media: z.array(mediaPart).optional(),
   finishReason: finishReason.optional(),
   emptyResponse: z.boolean().optional(),
+  /** It is what the run had found out when it reached a limit. */
+  incomplete: incomplete.optional(),
 });
 export type RunResultBody = z.infer<typeof runResult>;
 

@@ -3,7 +3,7 @@ import type { BreakerPolicy } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
-import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/cost.ts';
+import { closingCostOf, costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/cost.ts';
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
 import type { Admission, Breakers, CallHealth } from '../../shared/state/limits/breakers.ts';
@@ -104,7 +104,7 @@ export class AttemptGate {
   }
 
   async #reserveMoney(
-    { step, provider, price, fixedMicrocents, request, optional = false }: PlannedAttempt,
+    { step, provider, price, fixedMicrocents, request, optional = false, closing }: PlannedAttempt,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly maxOutputTokens?: number }> {
     const id = this.#budgetGate.nextId();
@@ -116,7 +116,10 @@ export class AttemptGate {
     const most = fixedMicrocents ?? cost?.most ?? 0;
     const least = fixedMicrocents ?? cost?.least ?? 0;
     const force = this.#options.approved(step);
-    const call = { what: 'model call', provider: provider.id, model: request.model, wanted: most, least };
+    const payee = { provider: provider.id, model: request.model };
+    if (closing === 'holds' && price)
+      await this.#budgetGate.hold({ ...payee, amount: closingCostOf(request, price), force }, signal);
+    const call = { ...payee, what: 'model call', wanted: most, least, closing: closing === 'takes' };
     const amount = await this.#budgetGate.reserve(id, { ...call, force, optional }, signal);
     // What the ledger adds for models that turned out dearer than estimated does not make the answer longer.
     return cost && amount < most ? { id, maxOutputTokens: Math.max(1, cost.outputTokensFor(amount)) } : { id };

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
-import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../shared/state/money/ledger.ts';
+import type { HoldRequest, Ledger, Reservation, ReserveRequest, Settlement } from '../../shared/state/money/ledger.ts';
 import type { AccountState, Accounts } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/turn-ports.ts';
 
@@ -32,8 +32,13 @@ export interface MoneyMeter {
   unconfirmed(agentId: string): void;
 }
 
+type Holding = Pick<HoldRequest, 'provider' | 'model' | 'amount' | 'force'>;
+
 /** What is about to be paid for. `optional`: without money it is skipped, and the run does not wait. */
-export interface Purchase extends Pick<ReserveRequest, 'provider' | 'model' | 'wanted' | 'least' | 'force'> {
+export interface Purchase extends Pick<
+  ReserveRequest,
+  'provider' | 'model' | 'wanted' | 'least' | 'force' | 'closing'
+> {
   /** In words, for people. */
   readonly what: string;
   readonly optional?: boolean;
@@ -80,6 +85,14 @@ export class BudgetGate {
       emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
     }
     return reservation.amount;
+  }
+
+  /** Holds this much for the closing call. Throws as `reserve` does. */
+  async hold({ provider, model: name, amount, force }: Holding, signal: AbortSignal): Promise<void> {
+    const { ports, accounts } = this.#options;
+    const ask = () => ports.ledger.hold({ accounts, provider, model: this.modelName(name), amount, force });
+    const answer = await this.#untilNotBusy(ask, signal);
+    if (answer.kind !== 'reserved') throw this.#refusal(answer, amount, 'closing answer', false);
   }
 
   /** Counts what was paid. A store that is away for a moment is asked again; then it throws `queue_unavailable`. */

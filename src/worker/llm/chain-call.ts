@@ -27,6 +27,8 @@ export interface PlannedAttempt {
   readonly request: LlmRequest;
   /** The run goes on without it: it must not make the run wait, and no person has let it pass a cap. */
   readonly optional?: boolean;
+  /** `holds`: with it, money for a closing call after it is held. `takes`: it is that call. */
+  readonly closing?: 'holds' | 'takes' | undefined;
 }
 
 /**

@@ -59,6 +59,21 @@ export function maxOutputTokensOf({ maxOutputTokens = assumedOutputTokens }: Llm
   return maxOutputTokens;
 }
 
+/** Of a closing call. */
+const closingOutputTokens = 1_024;
+/** For the results of the last step, as far as a closing call that is short of money repeats them, and what is said around them. */
+const closingRoomTokens = 3_072;
+export const closingResultsBytes = 2_048 * bytesPerToken;
+
+/** Microcents for a closing call that may follow this one: its prompt, the answer, results of its calls, and an answer to all of it. */
+export function closingCostOf(request: LlmRequest, price: Price): number {
+  const most = maxOutputTokensOf(request);
+  // An answer of so many tokens is estimated by its bytes later on, which errs to the safe side.
+  const input = promptTokensOf(request) + Math.ceil(most * 1.5) + closingRoomTokens;
+  const output = Math.min(most, closingOutputTokens);
+  return costOf({ input, output, cached: 0, cacheWrite: 0, total: input + output }, price);
+}
+
 /** What a call can cost, in microcents: at most, at least what is still worth a call, and how far an amount reaches. */
 export interface CallCost {
   readonly most: number;

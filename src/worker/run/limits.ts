@@ -43,7 +43,11 @@ export function limitsOf(definition: Pick<Given, 'limits'>): Limits {
  * The limits of one run. A request may lower what its agent has, of its own or by default; it raises only what the agent
  * lets callers raise, or everything with `raise`. An agent that sets no `maxSteps` leaves that to the worker's cap.
  */
-export function effectiveLimits(definition: Given, request: Asked, caps: Pick<LimitCaps, 'maxSteps'>): Limits {
+export function effectiveLimits(
+  definition: Given,
+  request: Pick<Asked, 'limits' | 'overrides' | 'raise'>,
+  caps: Pick<LimitCaps, 'maxSteps'>,
+): Limits {
   const given = limitsOf(definition);
   const asked = { ...request.limits, maxSteps: request.overrides?.maxTurns ?? request.limits?.maxSteps };
   const mayRaise = raises(definition, request);
@@ -53,6 +57,11 @@ export function effectiveLimits(definition: Given, request: Asked, caps: Pick<Li
     effective[field] = smaller(given[field], asked[field], isOpen || mayRaise(field)) ?? given[field];
   }
   return { ...effective, maxSteps: Math.min(effective.maxSteps, caps.maxSteps) };
+}
+
+/** Does a run that reaches a limit get a closing call? As the request says, else as its agent does. */
+export function closesAtLimit(definition: Pick<Given, 'limits'>, request: Pick<Asked, 'limits'>): boolean {
+  return request.limits?.closingAnswer ?? definition.limits.closingAnswer ?? false;
 }
 
 /** How much a request may have of what it asks for in its kind of work. Its agent bounds what it leaves open. */

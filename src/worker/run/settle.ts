@@ -102,6 +102,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     output: outputOf(ending),
     media: ending.media && [...ending.media],
     emptyResponse: ending.emptyResponse ? true : undefined,
+    incomplete: ending.incomplete,
   });
   const { usage, costMicrocents, step: steps } = ending.state;
   run.writer.emitWithCommit(usageOf(run, ending.state, deps.ports.clock));
@@ -232,9 +233,12 @@ async function close(
   run: OpenRun,
   turn: Omit<TurnRecord, 'durationMs' | 'error'>,
   ended: Pick<RecordPatch, 'result' | 'error' | 'unfinished'>,
-  { ports }: SettleDeps,
+  { ports, wake }: SettleDeps,
 ): Promise<void> {
   const { status, state } = turn;
+  // Before the end: no worker comes back to a run that has ended.
+  if (state.holdsMoney)
+    for (const runId of await ports.ledger.releaseHold(run.accounts)) wake(runId, 'there is money for it now');
   const { thread, record } = run;
   const end = { ...turn, error: ended.error?.code, durationMs: durationMs(record, ports.clock) };
   if (thread) await recordTurn(thread, end, ports);

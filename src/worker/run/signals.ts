@@ -14,7 +14,8 @@ export class RunSignals {
   #cancel: CancelRequest | undefined;
   #lost = false;
   #handOver = false;
-  readonly #timers = new Map<'wall' | 'work' | 'deadline', AbortController>();
+  readonly #landing = new AbortController();
+  readonly #timers = new Map<string, AbortController>();
   readonly #clock: Pick<Clock, 'sleep'>;
   #wallTimeMs = 0;
   readonly #outer: AbortSignal;
@@ -31,6 +32,11 @@ export class RunSignals {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** Aborted before a limit of time, with its error, where a closing call gets the rest of the time. */
+  get landing(): AbortSignal {
+    return this.#landing.signal;
   }
 
   /** The cancel request, if any; a drain takes effect at the next step boundary. */
@@ -65,16 +71,25 @@ export class RunSignals {
     return this.#wallTimeMs;
   }
 
-  /** Ends the run with `run_timeout` once `limitMs` have passed, of which `elapsedMs` already have. */
-  limitWallTime(limitMs: number, elapsedMs: number): void {
+  /**
+   * Ends the run with `run_timeout` once `limitMs` have passed, of which `elapsedMs` already have. `closes`: the end of that
+   * time is for a closing call.
+   */
+  limitWallTime(limitMs: number, elapsedMs: number, closes = false): void {
     this.#wallTimeMs = limitMs;
-    this.#endAfter('wall', limitMs - elapsedMs, new RunError('run_timeout', `the run took longer than ${limitMs} ms`));
+    const error = new RunError('run_timeout', `the run took longer than ${limitMs} ms`);
+    this.#limit('wall', { limitMs, leftMs: limitMs - elapsedMs, error, closes });
   }
 
   /** The same with `budget_exceeded`, for a child whose parent gave it so much time. */
-  limitWork(limitMs: number, elapsedMs: number): void {
+  limitWork(limitMs: number, elapsedMs: number, closes = false): void {
     const error = new RunError('budget_exceeded', `the child passed its ${limitMs} ms`);
-    this.#endAfter('work', limitMs - elapsedMs, error);
+    this.#limit('work', { limitMs, leftMs: limitMs - elapsedMs, error, closes });
+  }
+
+  /** Keeps the end of the time before a deadline for a closing call. */
+  landBeforeDeadline(atMs: number, limitMs: number, leftMs: number): void {
+    this.#endAfter('landing:deadline', leftMs - closingMs(limitMs), deadlineExceeded(atMs), this.#landing);
   }
 
   /** Ends the run with `turn_limit`: its journal has reached its bound. */
@@ -93,14 +108,19 @@ export class RunSignals {
     this.#outer.removeEventListener('abort', this.#onOuter);
   }
 
-  #endAfter(limit: 'wall' | 'work' | 'deadline', leftMs: number, error: RunError): void {
+  #limit(name: 'wall' | 'work', { limitMs, leftMs, error, closes }: TimeLimit): void {
+    this.#endAfter(name, leftMs, error);
+    if (closes) this.#endAfter(`landing:${name}`, leftMs - closingMs(limitMs), error, this.#landing);
+  }
+
+  #endAfter(limit: string, leftMs: number, error: RunError, ends = this.#controller): void {
     this.#timers.get(limit)?.abort();
-    if (leftMs <= 0) return this.#controller.abort(error);
+    if (leftMs <= 0) return ends.abort(error);
     const waitMs = Math.min(leftMs, longestTimerMs);
     const timer = new AbortController();
     this.#timers.set(limit, timer);
     this.#clock.sleep(waitMs, timer.signal, 'limit').then(
-      () => this.#endAfter(limit, leftMs - waitMs, error),
+      () => this.#endAfter(limit, leftMs - waitMs, error, ends),
       () => {},
     );
   }
@@ -112,6 +132,20 @@ export class RunSignals {
       this.#controller.abort(new RunError('worker_lost', 'the worker is shutting down'));
     }
   }
+}
+
+interface TimeLimit {
+  readonly limitMs: number;
+  readonly leftMs: number;
+  readonly error: RunError;
+  readonly closes: boolean;
+}
+
+const longestClosingMs = 30_000;
+
+/** How much of a limit of time is for the closing call. */
+function closingMs(limitMs: number): number {
+  return Math.min(longestClosingMs, Math.floor(limitMs / 5));
 }
 
 /** How often the durable flags are read, for the case that the channel is silent or its connection is down. */

@@ -17,7 +17,7 @@ export type Ending<Status extends TurnOutcome['status']> = Extract<TurnOutcome, 
 
 /** What the end of a segment needs beside its run. */
 export interface SettleDeps extends Pick<RunDeps, 'wake'> {
-  readonly ports: Pick<Ports, 'clock' | 'redactor' | 'waits' | 'threads' | 'children'>;
+  readonly ports: Pick<Ports, 'clock' | 'redactor' | 'waits' | 'threads' | 'children' | 'ledger'>;
 }
 
 /** When a cancelled run checks again whether its children have ended. */

@@ -1,3 +1,5 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { loopGuardOf } from '../../shared/contract/agent/loop-guard.ts';
@@ -18,7 +20,7 @@ import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { compactionPolicyOf } from '../agents/preferred-models.ts';
 import { protocolModeOf } from './leak-watch.ts';
-import { boundsOf, effectiveLimits } from './limits.ts';
+import { boundsOf, closesAtLimit, effectiveLimits } from './limits.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { paymentOf } from './payment.ts';
 import { suspectWork } from './suspect.ts';
@@ -45,11 +47,13 @@ export function turnFor(
   if (run.record.request.compact && !definition.compaction)
     return new RunError('validation', `compact: agent ${definition.id} has no \`compaction\``);
   const limits = effectiveLimits(definition, run.record.request, deps.limitCaps);
-  startTimers(run, limits);
+  const closingAnswer = closesAtLimit(definition, run.record.request) && !found.media;
+  startTimers(run, limits, closingAnswer, deps.ports.clock);
   return {
     spec: {
       ...specOf(run, found, prepared?.system ?? ''),
       limits,
+      closingAnswer,
       loopGuard: loopGuardOf(definition.loopGuard, deps.limitCaps.loopGuard ?? false),
       preferences: deps.preferencesFor(found.agent),
     },
@@ -91,11 +95,18 @@ function modelsFor(run: OpenRun, deps: Pick<RunDeps, 'chainFor' | 'mediaFor'>): 
   return unserved ?? { agent, model, source: source === 'fallback' ? 'agent' : source, chain, media };
 }
 
-function startTimers({ record, signals, workedMs }: OpenRun, { wallTimeMs }: Limits): void {
+function startTimers(
+  { record, signals, workedMs }: OpenRun,
+  { wallTimeMs }: Limits,
+  closes: boolean,
+  clock: Pick<Clock, 'now'>,
+): void {
   const elapsedMs = workedMs();
-  signals.limitWallTime(wallTimeMs, elapsedMs);
+  signals.limitWallTime(wallTimeMs, elapsedMs, closes);
   const { maxWorkMs } = record.parent ?? {};
-  if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsedMs);
+  if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsedMs, closes);
+  const atMs = closes ? deadlineOf(record) : undefined;
+  if (atMs !== undefined) signals.landBeforeDeadline(atMs, atMs - Date.parse(record.createdAt), atMs - clock.now());
 }
 
 function specOf(
@@ -147,6 +158,8 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
       keep: (bytes: Uint8Array, mediaType: string) => ports.media.put(record.tenant, bytes, mediaType),
     },
     compaction: compactionFor(run, agent, deps),
+    landing: run.signals.landing,
+    isCapped: ports.ledger.isCapped(run.accounts),
     admit: (planned, signal) => gate.admit(planned, signal),
     isDown: (provider, name) => (ports.breakers.states().get(`${provider}/${name}`) ?? 'closed') !== 'closed',
     requestId: (step) => `${record.runId}:step:${step}`,

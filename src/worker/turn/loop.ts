@@ -41,7 +41,7 @@ export function askAboutLoop({ spec, growing: { state }, deps }: Turn, finding: 
     ask: { id, ...times },
   };
   const item = pendingOf(ask, approvers, { state, deps });
-  const { toolName = '', args = {}, reason, classification = nobodysTool } = item;
+  const { toolName = '', args = {}, reason, classification = wholeRun } = item;
   const requested: EventBody = {
     type: 'tool.approval.requested',
     ...{ toolCallId: id, toolName, args, reason, mode: 'approval', classification },
@@ -55,7 +55,7 @@ export function askAboutLoop({ spec, growing: { state }, deps }: Turn, finding: 
 export const loopAskPrefix = 'loop-guard:';
 
 /** What a person reads whose decision is about the whole run, and no tool of it. */
-const nobodysTool = { trust: 'built-in', sideEffectClass: 'none', sensitivity: 'internal' };
+const wholeRun = { trust: 'built-in', sideEffectClass: 'none', sensitivity: 'internal' };
 
 /**
  * What became of the question: the run goes on with a new ladder, waits still, or ends. Nothing is published twice: a grant goes
@@ -135,7 +135,7 @@ function pendingOf(
     expiresAt: new Date(ask.expiresAtMs).toISOString(),
     mode: 'approval',
     approvers: approvers > 1 ? approvers : undefined,
-    classification: (toolName === '' ? undefined : deps.tools.classificationOf(toolName)) ?? nobodysTool,
+    classification: (toolName === '' ? undefined : deps.tools.classificationOf(toolName)) ?? wholeRun,
     // It is no call that would run: there are no arguments to put in the place of the model's.
     argsSchema: { not: {} },
   };

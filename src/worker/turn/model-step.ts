@@ -1,12 +1,16 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { Attempt, JournalEntry } from '../../shared/contract/journal/journal.ts';
-import { toolCallsOf } from '../../shared/contract/message.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import { toolCallsOf, type Message } from '../../shared/contract/message.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
+import type { ChainRequest } from '../llm/candidate.ts';
+import { closingResultsBytes } from '../llm/cost.ts';
 import { LlmError } from '../llm/errors.ts';
 import type { LlmAnswer } from '../llm/provider.ts';
 import { leakEvent } from '../tools/leak-event.ts';
+import { runNotes } from '../prompt/run-notes.ts';
 import { parseArgs, shownArgs } from '../tools/execute/args.ts';
 import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
 import { compactBefore, compactRefused, type ComingCall } from './compaction/compaction.ts';
@@ -28,14 +32,13 @@ export async function callModel(turn: Turn): Promise<void> {
   await askPolicy(turn, step);
   const plan = await askForPlan(turn, step);
   signal.throwIfAborted();
+  if (spec.closingAnswer && deps.isCapped && !growing.state.holdsMoney) await recordEntry(turn, { t: 'closing_held' });
   const called = growing.state.calls.map(({ name }) => name);
   const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
   const coming = { step, ...(choice.primary ?? { model: choice.model }) };
   await compactBefore(turn, coming);
   signal.throwIfAborted();
-  const shown = new ShownText(turn, deps.tools.advertised(growing.state.promoted).length > 0);
-  const { model, source: modelSource, reason: modelReason } = choice;
-  deps.emit(defined({ type: 'step.start', stepNumber: step, model, modelSource, modelReason }));
+  const shown = beginStep(turn, step, choice);
   const asking = { turn, coming, choice, toolChoice: plan.toolChoice, shown, attempts: [] };
   const result = await ask(asking).catch(async (error: unknown) => {
     if (!isLostSession(error, growing.state)) throw error;
@@ -43,6 +46,34 @@ export async function callModel(turn: Turn): Promise<void> {
     return await ask(asking);
   });
   await accept(asking, result);
+}
+
+/** The closing call: without tools, compaction and waits. Throws when there is no answer; what was paid for it is recorded. */
+export async function callClosing(turn: Turn): Promise<void> {
+  const { spec, signal, growing } = turn;
+  const step = growing.state.step + 1;
+  signal.throwIfAborted();
+  await askPolicy(turn, step);
+  const plan = await askForPlan(turn, step);
+  signal.throwIfAborted();
+  const choice = chooseModel(spec, spec.preferences ?? noPreferences, [], plan);
+  const shown = beginStep(turn, step, choice);
+  const coming = { step, ...(choice.primary ?? { model: choice.model }) };
+  const asking: Asking = { turn, coming, choice, toolChoice: 'none', shown, attempts: [], closing: 'whole' };
+  const result = await ask(asking).catch(async (error: unknown) => {
+    // Refused, and not sent: the money that is held pays for less.
+    if (!(error instanceof RunError && error.code === 'budget_exceeded')) throw error;
+    return await ask({ ...asking, closing: 'short' });
+  });
+  await accept(asking, result);
+}
+
+function beginStep(turn: Turn, stepNumber: number, choice: ModelChoice): ShownText {
+  const { deps, growing } = turn;
+  const shown = new ShownText(turn, deps.tools.advertised(growing.state.promoted).length > 0);
+  const { model, source: modelSource, reason: modelReason } = choice;
+  deps.emit(defined({ type: 'step.start', stepNumber, model, modelSource, modelReason }));
+  return shown;
 }
 
 /** A provider that does not know its own session any more says that the request is wrong: the whole conversation is right. */
@@ -67,6 +98,8 @@ export async function askPolicy({ deps, growing }: Turn, step: number): Promise<
 
 interface Asking {
   readonly turn: Turn;
+  /** It is the closing call; `short`: without the length of what the last tools answered. */
+  readonly closing?: 'whole' | 'short';
   readonly coming: ComingCall;
   readonly choice: ModelChoice;
   readonly toolChoice: StepPlan['toolChoice'];
@@ -75,7 +108,7 @@ interface Asking {
   readonly attempts: Attempt[];
 }
 
-async function ask({ turn, coming, choice, toolChoice, shown, attempts }: Asking): Promise<ChainResult> {
+async function ask({ turn, coming, choice, toolChoice, shown, attempts, closing }: Asking): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
   const { step } = coming;
   const requestNow = () => {
@@ -86,7 +119,8 @@ async function ask({ turn, coming, choice, toolChoice, shown, attempts }: Asking
       deps.tools.advertised(state.promoted, state.loop.withdrawn),
       deps.requestId(step),
     );
-    return toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
+    const chosen = toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
+    return closing ? closingRequest(chosen, closing, spec.locale) : chosen;
   };
   const request = requestNow();
   const recordAttempts = async () => {
@@ -101,9 +135,10 @@ async function ask({ turn, coming, choice, toolChoice, shown, attempts }: Asking
   };
   const call: ChainCall = {
     ...listen(turn, step, attempts, shown),
+    admit: admissionOf(turn, closing),
     primary,
     only,
-    ...(deps.compaction && { shorten }),
+    ...(deps.compaction && !closing && { shorten }),
   };
   try {
     const result = await deps.chain.run(request, call, signal);
@@ -112,13 +147,44 @@ async function ask({ turn, coming, choice, toolChoice, shown, attempts }: Asking
       deps.emit({ type: 'tool.call.incomplete', toolCallId: id, toolName: name });
     }
     const { answer } = result;
-    const fault = faultIn(answer) ?? deniedIn(answer, turn) ?? protocolFault(answer.message, turn);
+    const called = closing && callIn(answer);
+    const fault = faultIn(answer) ?? deniedIn(answer, turn) ?? protocolFault(answer.message, turn) ?? called;
     if (fault) throw fault;
     return result;
   } catch (error) {
     await recordAttempts();
     throw error;
   }
+}
+
+/** Money for the closing call is held with every other one. */
+function admissionOf({ spec, deps: { admit } }: Turn, closing: Asking['closing']): ChainCall['admit'] {
+  if (!admit || (!closing && spec.closingAnswer !== true)) return admit;
+  // Nothing waits for its sake: the run is at its limit.
+  const about = closing ? ({ closing: 'takes', optional: true } as const) : ({ closing: 'holds' } as const);
+  return (planned, signal) => admit({ ...planned, ...about }, signal);
+}
+
+/** The same request with the question for an answer behind it. What came before it stays as it is, the tools as well. */
+function closingRequest(request: ChainRequest, closing: 'whole' | 'short', locale = 'en'): ChainRequest {
+  const messages = closing === 'short' ? withShortResults(request.messages) : request.messages;
+  return { ...request, messages: [...messages, { role: 'user', content: runNotes(locale).closing }] };
+}
+
+/** With as much of what the last tools answered as money was held for. */
+function withShortResults(messages: readonly Message[]): Message[] {
+  const last = messages.findLastIndex(({ role }) => role === 'assistant');
+  const count = messages.slice(last + 1).filter(({ role }) => role === 'tool').length;
+  const bytes = Math.floor(closingResultsBytes / Math.max(1, count));
+  return messages.map((message, index) =>
+    message.role === 'tool' && index > last ? { ...message, content: cutText(message.content, bytes) } : message,
+  );
+}
+
+/** A model that calls a tool in place of its last words gives no answer. */
+function callIn({ message }: LlmAnswer): RunError | undefined {
+  if (toolCallsOf(message).length === 0) return undefined;
+  return new RunError('provider_unavailable', 'the model called a tool in place of its closing answer');
 }
 
 /** Why a whole answer is still none. Tool calls decide what happens next; the finish reason only where it is a refusal. */

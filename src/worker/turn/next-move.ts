@@ -37,10 +37,8 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
     return problem === undefined ? { kind: 'complete' } : { kind: 'repair', problem };
   }
   if (hasOpenCalls(state)) {
-    if (counters.toolSteps > limits.maxSteps)
-      return fail(tooMany('maxSteps', limits, 'round of tool calls', 'rounds of tool calls'));
-    if (counters.toolCalls > limits.maxToolCalls) return fail(tooMany('maxToolCalls', limits, 'tool call'));
-    return { kind: 'run_tools' };
+    const reached = limitReached(state, limits);
+    return reached ? fail(tooMany(reached, limits)) : { kind: 'run_tools' };
   }
   const ended = endedByCall(state, rules);
   if (ended) return ended;
@@ -54,9 +52,22 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
     return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
   const loop = rules.loop && loopMove(state, rules.loop);
   if (loop) return loop;
-  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany('maxLlmCalls', limits, 'model call'));
-  return { kind: 'call_model' };
+  const reached = limitReached(state, limits);
+  return reached ? fail(tooMany(reached, limits)) : { kind: 'call_model' };
 }
+
+type CallLimit = 'maxSteps' | 'maxToolCalls' | 'maxLlmCalls';
+
+/** The limit that keeps the calls of the step from being made, or the next model call. */
+export function limitReached(state: TurnState, limits: Limits): CallLimit | undefined {
+  const { llmCalls, toolCalls, toolSteps } = state.counters;
+  if (!hasOpenCalls(state)) return llmCalls >= limits.maxLlmCalls ? 'maxLlmCalls' : undefined;
+  if (toolSteps > limits.maxSteps) return 'maxSteps';
+  return toolCalls > limits.maxToolCalls ? 'maxToolCalls' : undefined;
+}
+
+const counted = { maxSteps: 'round of tool calls', maxToolCalls: 'tool call', maxLlmCalls: 'model call' } as const;
+const several = { maxSteps: 'rounds of tool calls', maxToolCalls: 'tool calls', maxLlmCalls: 'model calls' } as const;
 
 /** Kinds that mean that the tool itself did not work. Mistakes of the model and refusals always go back to it. */
 const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
@@ -92,11 +103,9 @@ function endedByCall({ calls }: TurnState, { toolFailure, subagentFailure }: Mov
   return fail(new RunError('internal', message, { details: { reason: 'tool_unavailable' } }));
 }
 
-function tooMany(limit: keyof Limits, { [limit]: most }: Limits, one: string, many = `${one}s`): RunError {
-  return new RunError(
-    'turn_limit',
-    `the run reached its limit of ${most} ${most === 1 ? one : many} (limits.${limit})`,
-  );
+function tooMany(limit: CallLimit, { [limit]: most }: Limits): RunError {
+  const things = most === 1 ? counted[limit] : several[limit];
+  return new RunError('turn_limit', `the run reached its limit of ${most} ${things} (limits.${limit})`);
 }
 
 function fail(error: RunError): Move {

@@ -5,7 +5,7 @@ import type { CommentaryMode } from '../../shared/contract/commentary.ts';
 import type { ProtocolMode } from '../../shared/contract/agent/lateral-leak.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
-import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/contract/event.ts';
+import type { EventBody, FinishReason, Incomplete, PendingItem, SuspendReason } from '../../shared/contract/event.ts';
 import { journalVersion, type JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { MediaPart, MediaRequest } from '../../shared/contract/media.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
@@ -49,6 +49,8 @@ export interface TurnSpec extends OutputRule, TextRule {
   /** What the agent and its tools wish for, beside `model`. */
   readonly preferences?: ModelPreferences | undefined;
   readonly limits: Limits;
+  /** At a limit one last call, without tools, answers with what there is. */
+  readonly closingAnswer?: boolean | undefined;
   /** Absent: runs may go in circles. */
   readonly loopGuard?: LoopGuard | undefined;
   /** Who is asked about a run that goes in circles. Absent: no person can be. */
@@ -148,6 +150,10 @@ export interface TurnDeps {
   readonly tools: ToolExecutor;
   /** There when the first model of the turn makes media: the turn is then one call of it, without chain and tools. */
   readonly media?: MediaMaking | undefined;
+  /** Aborted, with the error of the limit, when no more than the closing call has time. */
+  readonly landing?: AbortSignal | undefined;
+  /** An account has a cap: money is held for the closing call. */
+  readonly isCapped?: boolean | undefined;
   readonly clock: Clock;
   readonly redactor: Redactor;
   /** Takes one fact, in order. Called for every delta: it must not block or throw. */
@@ -205,6 +211,8 @@ export type TurnOutcome = { readonly state: TurnState } & (
       /** In place of a text. */
       readonly media?: readonly MediaPart[];
       readonly emptyResponse: boolean;
+      /** It is what a turn that reached a limit could say. */
+      readonly incomplete?: Incomplete;
       readonly degraded: boolean;
     }
   | { readonly status: 'failed'; readonly error: RunError; readonly engaged: boolean; readonly partialText: string }

@@ -15,6 +15,7 @@ import {
 import type { BatchEnd } from '../tools/execute/run-batch.ts';
 import { refusalOf } from './compaction/compaction.ts';
 import { clip } from '../../shared/base/text.ts';
+import { afterClosing, land, landingReason } from './landing.ts';
 import { makeMedia } from './media/media-step.ts';
 import { callModel } from './model-step.ts';
 import { askAboutLoop, breakLoop, heedLoopDecision, noProgress } from './loop.ts';
@@ -40,12 +41,26 @@ export async function runTurn(
   const turn: Turn = {
     spec,
     deps,
-    signal,
+    signal: spec.closingAnswer && deps.landing ? AbortSignal.any([signal, deps.landing]) : signal,
     growing: continueFrom(from),
     shownText: '',
     restsUntilStep: 0,
     inCalls: false,
   };
+  if (turn.growing.state.closing) return afterClosing(turn);
+  const ended = await takeSteps(turn);
+  const reason = ended.status === 'failed' ? landingReason(turn, ended.error) : undefined;
+  if (ended.status !== 'failed' || reason === undefined) return ended;
+  // The limit of time that is left now is the last one.
+  const last = { ...turn, signal };
+  if (signal.aborted) return interrupted(last, signal.reason);
+  const stop = deps.stopRequested?.();
+  return stop ? { status: 'stopped', reason: stop, state: ended.state } : await land(last, reason, ended);
+}
+
+/** One step after the other. */
+async function takeSteps(turn: Turn): Promise<TurnOutcome> {
+  const { spec, deps, signal } = turn;
   const { state } = turn.growing;
   const rules = rulesOf(spec, deps);
   const { compaction } = deps;

@@ -5,6 +5,7 @@ import { RunSignals, CancelWatch } from '../../../src/worker/run/signals.ts';
 import type { CancelRequest } from '../../../src/shared/contract/control.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import type { Ports } from '../../../src/worker/run/ports.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { until } from '../../support/redis.ts';
 
 const request = { drain: false, onPendingApprovals: 'deny' } as const;
@@ -79,4 +80,19 @@ test('a flag is found although the channel stays silent', async () => {
   watch.watch('a', () => (received += 1));
   await until('the poll', () => received > 0);
   expect(received).toBe(1);
+});
+
+test('the end of a wall time is for a closing call where one is asked for, and only there', async () => {
+  const clock = new FakeClock();
+  const [closing, plain] = [true, false].map((closes) => {
+    const signals = new RunSignals(new AbortController().signal, clock);
+    signals.limitWallTime(10_000, 0, closes);
+    return signals;
+  });
+  await clock.advance(8_000);
+  expect(closing?.landing.reason).toMatchObject({ code: 'run_timeout' });
+  expect(closing?.signal.aborted).toBe(false);
+  expect(plain?.landing.aborted).toBe(false);
+  await clock.advance(2_000);
+  expect(closing?.signal.reason).toMatchObject({ code: 'run_timeout' });
 });

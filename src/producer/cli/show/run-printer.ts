@@ -117,8 +117,8 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'run.suspended': ({ reason, pending }) => `waits for ${waitsFor({ pending }) || reason}`,
   'run.resumed': ({ directiveSummary }) => `continues: ${oneLine(directiveSummary, maxText)}`,
   'run.timeout': ({ timeoutMs }) => `reached its limit of ${duration(timeoutMs)}`,
-  'run.completed': ({ status, usage, costMicrocents, durationMs }) =>
-    `${status} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)} · ${duration(durationMs)}`,
+  'run.completed': ({ status, result, usage, costMicrocents, durationMs }) =>
+    `${status}${result.incomplete ? `, incomplete: it reached ${result.incomplete.reason}` : ''} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)} · ${duration(durationMs)}`,
   'run.failed': ({ error, usage, costMicrocents }) =>
     `failed: ${error.code}: ${oneLine(error.message, maxText)} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)}`,
   'run.cancelled': ({ reason, usage, costMicrocents }) =>

@@ -149,6 +149,12 @@ export const limitsOverride = z.strictObject({
   maxCorrections: withoutDefault('maxCorrections'),
   maxParallelTools: withoutDefault('maxParallelTools'),
   subagentFanoutPerStep: withoutDefault('subagentFanoutPerStep'),
+  closingAnswer: z
+    .boolean()
+    .optional()
+    .describe(
+      'At a limit of steps, calls, money or time, one last model call without tools makes an answer of what there is, marked `incomplete`. Its money and its time are kept for it. Default: the run fails.',
+    ),
 });
 export type LimitsOverride = z.infer<typeof limitsOverride>;
 

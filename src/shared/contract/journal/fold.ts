@@ -120,6 +120,8 @@ export class JournalFold {
       costMicrocents: 0,
       counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
       loop: noLoop,
+      holdsMoney: false,
+      closing: undefined,
       serving: undefined,
       sessionToken: undefined,
       checkpointToken: undefined,
@@ -195,6 +197,12 @@ export class JournalFold {
       case 'loop_cleared':
         this.#state.loop = { ...noLoop, freshFrom: entry.step, asks: this.#state.loop.asks };
         return;
+      case 'closing_held':
+        this.#state.holdsMoney = true;
+        return;
+      case 'closing':
+        this.#state.closing = { reason: entry.reason, error: entry.error, isAnswered: false };
+        return;
       case 'steered':
         return this.#steer(entry);
       case 'repair':
@@ -247,6 +255,7 @@ export class JournalFold {
       }),
       openCalls: asked.length,
       repairing: false,
+      closing: this.#state.closing && { ...this.#state.closing, isAnswered: true },
       answer: { text: textOf(entry.message), finishReason: entry.finishReason, usage: entry.usage },
       counters: {
         ...counters,

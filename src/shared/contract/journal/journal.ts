@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { compactionSource, finishReason, suspendReason } from '../event.ts';
+import { compactionSource, finishReason, incompleteReason, suspendReason } from '../event.ts';
 import { mediaPart } from '../media.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { assistantMessage, flowLabel, message, sensitivity } from '../message.ts';
 import { callDecision, steeringMessage } from '../control.ts';
-import { errorInfo, toolErrorKind } from '../../base/errors.ts';
+import { errorCode, errorInfo, toolErrorKind } from '../../base/errors.ts';
 import { loopAction, loopPattern } from '../agent/loop-guard.ts';
 import { denial, maxDenials } from '../agent/lateral-leak.ts';
 import { trustClass } from '../agent/trust.ts';
@@ -66,6 +66,8 @@ function entry<const T extends string, const S extends z.ZodRawShape>(t: T, shap
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
  * - loop_guarded: the run goes in circles: the model is warned, tools are withdrawn, or a person is asked
  * - loop_cleared: that person lets it go on: the ladder begins anew
+ * - closing_held: from here on the run may hold money for a closing call
+ * - closing: the run has reached a limit, and its closing call is about to be sent: once, whatever becomes of it
  * - steered: what the user wrote while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
  * - suspended: the run waits without a worker, for people, for children, or for a time. `seq` counts the suspensions of a run from 1
@@ -164,6 +166,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     ask: z.object({ id: text, requestedAt: text, expiresAt: text }).optional(),
   }),
   entry('loop_cleared', { step }),
+  entry('closing_held', {}),
+  entry('closing', { step, reason: incompleteReason, error: z.object({ code: errorCode, message: text }) }),
   entry('steered', { messages: z.array(steeringMessage) }),
   entry('repair', { step, problem: text }),
   entry('suspended', {

@@ -163,6 +163,12 @@ export interface TurnState extends ConversationState {
   readonly attempts: readonly Attempt[];
   readonly counters: TurnCounters;
   readonly loop: LoopState;
+  /** It may hold money for a closing call. */
+  readonly holdsMoney: boolean;
+  /** The limit that it has reached, once its closing call was begun. */
+  readonly closing:
+    | (Pick<JournalEntryOf<'closing'>, 'reason' | 'error'> & { readonly isAnswered: boolean })
+    | undefined;
   /** Deferred tools that the model has found, in that order. */
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */

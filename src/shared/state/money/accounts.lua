@@ -14,10 +14,10 @@ local function accountKey(i) return KEYS[4 * i - 3] end
 -- `cap` has top-ups in it and is nil without one; a `hard` one refuses.
 local function readAccount(i)
   local cap, mode = ARGV[1 + 3 * i], ARGV[2 + 3 * i]
-  local stored = redis.call('HMGET', accountKey(i), 'cap', 'onExceed', 'extra', 'spent', 'reserved')
+  local stored = redis.call('HMGET', accountKey(i), 'cap', 'onExceed', 'extra', 'spent', 'reserved', 'held')
   if cap == '' then cap, mode = stored[1], stored[2] or 'fail' end
   cap = tonumber(cap)
-  local account = { mode = mode, spent = number(stored[4]), reserved = number(stored[5]) }
+  local account = { mode = mode, spent = number(stored[4]), reserved = number(stored[5]), held = number(stored[6]) }
   if cap then account.cap = cap + number(stored[3]) end
   account.hard = cap and mode ~= 'warn'
   return account
@@ -25,4 +25,6 @@ end
 
 local function keepAccounts()
   for i = 1, accounts do redis.call('EXPIRE', accountKey(i), ARGV[3 + 3 * i]) end
+  -- A run that waits for people holds money for as long as they may take.
+  if redis.call('HEXISTS', accountKey(1), 'hold') == 1 then redis.call('EXPIRE', accountKey(1), 2678400) end
 end

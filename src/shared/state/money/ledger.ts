@@ -32,6 +32,14 @@ export interface ReserveRequest {
   readonly least: number;
   /** A person allowed this step to pass the caps: everything is counted, nothing refused. */
   readonly force: boolean;
+  /** It is the closing call: what the run holds is for it, and is not held any more. */
+  readonly closing?: boolean | undefined;
+}
+
+/** Money that a run keeps for its closing call. */
+export interface HoldRequest extends Pick<ReserveRequest, 'accounts' | 'provider' | 'model' | 'force'> {
+  /** In microcents. What calls of this model cost beyond their reservations is held on top. */
+  readonly amount: number;
 }
 
 /**
@@ -68,6 +76,13 @@ export interface Ledger {
   reserve(request: ReserveRequest): Promise<Reservation>;
   /** Replaces the reservation by the cost, and counts it for the day. Once per id. Answers waiting runs that fit now. */
   settle(settlement: Settlement): Promise<readonly string[]>;
+  /**
+   * Holds money in all accounts until `releaseHold`, or until the closing call reserves it: no other call gets it, and no write-off
+   * spends it. A run holds once; another amount replaces the first where it is larger. A refusal leaves what was held.
+   */
+  hold(request: HoldRequest): Promise<Reservation>;
+  /** The run has ended. Answers waiting runs that fit now. A repeat changes nothing. */
+  releaseHold(accounts: Accounts): Promise<readonly string[]>;
   /** Releases a reservation whose call was never sent. */
   release(accounts: Accounts, id: string): Promise<readonly string[]>;
   /** Counts open reservations of a run as spent: after a crash their calls may have been billed. */
@@ -86,6 +101,7 @@ type AccountId = Pick<AccountState, 'scope' | 'id'>;
 
 const scripts = {
   reserve: loadScript(import.meta.url, './reserve.lua'),
+  hold: loadScript(import.meta.url, './hold.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),
   release: loadScript(import.meta.url, './release.lua'),
   writeOff: loadScript(import.meta.url, './write-off.lua'),
@@ -125,9 +141,24 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       const { accounts, id, wanted, least, force } = request;
       const charged = accountsOf(accounts, tenants, clock.now());
       const spentBefore = accounts.run?.spentMicrocents ?? 0;
-      const about = [force ? 1 : 0, sourceOf(request), excessField(request), accounts.runId, spentBefore];
+      const closing = request.closing ? 1 : 0;
+      const about = [force ? 1 : 0, sourceOf(request), excessField(request), accounts.runId, spentBefore, closing];
       const reply = await onAccounts('reserve', { accounts, args: [id, wanted, least, ...about] });
       return readReservation(reply as Reply, charged);
+    },
+
+    async hold(request) {
+      const { accounts, amount, force } = request;
+      const charged = accountsOf(accounts, tenants, clock.now());
+      const spentBefore = accounts.run?.spentMicrocents ?? 0;
+      const args = [amount, force ? 1 : 0, excessField(request), accounts.runId, spentBefore];
+      const reply = (await onAccounts('hold', { accounts, args })) as Reply;
+      return reply[0] === 1 ? { kind: 'reserved', amount: reply[1], warnings: [] } : readReservation(reply, charged);
+    },
+
+    async releaseHold(accounts) {
+      const reply = await onAccounts('hold', { accounts, args: [0, 0, '', accounts.runId, 0] });
+      return (reply as readonly [1, 0, readonly string[]])[2];
     },
 
     async settle(settlement) {
@@ -167,7 +198,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   };
 }
 
-type AccountsScript = 'reserve' | 'settle' | 'release' | 'writeOff';
+type AccountsScript = 'hold' | 'reserve' | 'settle' | 'release' | 'writeOff';
 
 interface AccountsCall {
   readonly accounts: Accounts;
@@ -189,7 +220,7 @@ function sourceOf({ accounts, provider, model }: ReserveRequest | Settlement): s
   return costSource({ agent: accounts.agentId, provider, model });
 }
 
-function excessField({ provider, model }: ReserveRequest | Settlement): string {
+function excessField({ provider, model }: ReserveRequest | HoldRequest | Settlement): string {
   return `x:${provider}/${model}`;
 }
 

@@ -29,8 +29,8 @@ local function fitting(i)
   local fits, waiting = {}, redis.call('ZRANGE', KEYS[4 * i - 2], 0, 499)
   if #waiting == 0 then return fits end
   local account = readAccount(i)
-  local total = account.hard and account.cap - account.spent or math.huge
-  local left = total - account.reserved - promised(i)
+  local total = account.hard and account.cap - account.spent - account.held or math.huge
+  local left = total - (account.reserved - account.held) - promised(i)
   for at, need in ipairs(needsOf(i, waiting)) do
     need = number(need)
     if need <= total then

@@ -1,7 +1,13 @@
 import type { Log } from '../../../shared/base/log.ts';
 import type { OnExceed } from '../../../shared/contract/money.ts';
 import { dearerThanReserved, type AccountState, type Accounts } from '../../../shared/state/money/accounts.ts';
-import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../../shared/state/money/ledger.ts';
+import type {
+  HoldRequest,
+  Ledger,
+  Reservation,
+  ReserveRequest,
+  Settlement,
+} from '../../../shared/state/money/ledger.ts';
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
@@ -22,7 +28,11 @@ interface Reserved {
 /** The money of a run. */
 interface Account {
   spent: number;
+  /** What is held included. */
   reserved: number;
+  /** For closing calls: of this run, and of all that pay from here. */
+  hold: number;
+  held: number;
   /** By model: the largest amount by which a call cost more than was reserved for it. */
   readonly excess: Map<string, number>;
   readonly reservations: Map<string, Reserved>;
@@ -53,15 +63,40 @@ export class InMemoryLedger implements Ledger {
     return run !== undefined || payers.length > 0;
   }
 
-  async reserve({ accounts, id, provider, model, wanted, least, force }: ReserveRequest): Promise<Reservation> {
+  async hold({ accounts, provider, model, amount, force }: HoldRequest): Promise<Reservation> {
+    const limits = this.#limitsOf(accounts);
+    const { account: own } = limits[0] as Limit;
+    if (own.spent === 0 && own.reserved === 0) own.spent = accounts.run?.spentMicrocents ?? 0;
+    const wanted = amount + marginOf(limits, provider, model);
+    const before = own.hold;
+    if (before >= wanted) return { kind: 'reserved', amount: before, warnings: [] };
+    bookHold(limits, -before);
+    const refusal = force ? undefined : refuse(limits, wanted);
+    bookHold(limits, refusal ? before : wanted);
+    return refusal ?? { kind: 'reserved', amount: wanted, warnings: [] };
+  }
+
+  async releaseHold(accounts: Accounts): Promise<readonly string[]> {
+    const limits = this.#limitsOf(accounts);
+    bookHold(limits, -this.#accountOf(accounts.runId).hold);
+    return [];
+  }
+
+  async reserve(request: ReserveRequest): Promise<Reservation> {
+    const { accounts, id, provider, model, wanted, least, force, closing = false } = request;
     const limits = this.#limitsOf(accounts);
     const { account: own } = limits[0] as Limit;
     if (own.spent === 0 && own.reserved === 0) own.spent = accounts.run?.spentMicrocents ?? 0;
     let amount = own.reservations.get(id)?.given;
     if (amount === undefined) {
-      const margin = Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
+      const margin = marginOf(limits, provider, model);
+      const held = closing ? own.hold : 0;
+      bookHold(limits, -held);
       const refusal = force ? undefined : refuse(limits, Math.min(least, wanted) + margin);
-      if (refusal) return refusal;
+      if (refusal) {
+        bookHold(limits, held);
+        return refusal;
+      }
       amount = force
         ? wanted
         : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
@@ -121,7 +156,15 @@ export class InMemoryLedger implements Ledger {
 
   #accountOf(runId: string): Account {
     const known = this.#byRun.get(runId);
-    const empty = { spent: 0, reserved: 0, excess: new Map(), reservations: new Map(), warned: new Map() };
+    const empty = {
+      spent: 0,
+      reserved: 0,
+      hold: 0,
+      held: 0,
+      excess: new Map(),
+      reservations: new Map(),
+      warned: new Map(),
+    };
     const account: Account = known ?? empty;
     this.#byRun.delete(runId);
     this.#byRun.set(runId, account);
@@ -134,6 +177,21 @@ export class InMemoryLedger implements Ledger {
     const own = { runId, capMicrocents: run?.capMicrocents ?? Infinity, onExceed: run?.onExceed ?? 'fail' };
     return [own, ...payers].map((limit) => ({ ...limit, account: this.#accountOf(limit.runId) }));
   }
+}
+
+/** The first of the limits is that of the run whose hold changes. */
+function bookHold(limits: readonly Limit[], amount: number): void {
+  const own = limits[0]?.account;
+  if (own) own.hold += amount;
+  for (const { account } of limits) {
+    account.reserved += amount;
+    account.held += amount;
+  }
+}
+
+/** What calls of this model have cost beyond their reservations. */
+function marginOf(limits: readonly Limit[], provider: string, model: string): number {
+  return Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
 }
 
 function book(limits: readonly Limit[], reserved: number, spent: number): void {
@@ -153,7 +211,8 @@ function roomIn({ capMicrocents, onExceed, account }: Limit): number {
 
 /** The first run whose cap is used up, else the first in which only calls under way are in the way. */
 function refuse(limits: readonly Limit[], needed: number): Exclude<Reservation, { kind: 'reserved' }> | undefined {
-  const used = limits.find((limit) => roomIn(limit) < needed);
+  // What is held is for no call under way: nothing of it turns out cheaper.
+  const used = limits.find((limit) => roomIn(limit) - limit.account.held < needed);
   if (used)
     return { kind: 'exceeded', account: stateOf(used), onExceed: used.onExceed as 'fail' | 'pause_for_approval' };
   const busy = limits.find((limit) => roomIn(limit) - limit.account.reserved < needed);

@@ -93,7 +93,7 @@ async function takeAnswer(asked: ReadyCall, end: ChildEnd, requestedAtMs: number
   const ready = { ...asked, tool: trustedLike(asked.tool, end.flow) };
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
   const hasAnswered = end.status === 'completed' || end.status === 'degraded';
-  const { value, leaks } = received(hasAnswered ? (end.structured ?? end.text) : whyNot(end), end, batch);
+  const { value, leaks } = received(hasAnswered ? (end.structured ?? answerOf(end)) : whyNot(end), end, batch);
   const result = hasAnswered
     ? await finishResult(ready, value, batch)
     : finishFault(ready, new ToolError('execution_failed', String(value)), batch);
@@ -112,6 +112,11 @@ function trustedLike(tool: Tool, flow: FlowLabel = clean): Tool {
   const trust = lessTrusted(tool.trust, leastTrusted(flow));
   const sensitivity = strictestOf([tool.sensitivity, flow.sensitivity]) ?? 'public';
   return trust === tool.trust && sensitivity === tool.sensitivity ? tool : { ...tool, trust, sensitivity };
+}
+
+/** What the other agent said, and that it could not say all. */
+function answerOf({ text, incomplete }: ChildEnd): string {
+  return incomplete ? `${text}\n\n(The other agent reached its limit ${incomplete.reason}: this is incomplete.)` : text;
 }
 
 function whyNot({ status, error }: ChildEnd): string {

@@ -74,6 +74,7 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
     text: cutText(result?.text ?? '', maxTextBytes),
     structured: result?.structured,
     error,
+    incomplete: result?.incomplete,
     unfinished,
     costMicrocents,
     usage,

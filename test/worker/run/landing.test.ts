@@ -1,0 +1,93 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import { closesAtLimit } from '../../../src/worker/run/limits.ts';
+import { tool } from '../tools/world.ts';
+import { makeJobs } from './job-world.ts';
+
+const looks: ModelScript = ({ messages }) => {
+  const isLast = messages.at(-1)?.role === 'user' && messages.length > 2;
+  return isLast ? { text: 'What I have.' } : { toolCalls: [{ name: 'look' }] };
+};
+
+/** A run whose every call costs all that it may cost: its whole prompt, and the longest answer. */
+function makePayer(takesMs = 0, limits: Record<string, number | boolean> = {}) {
+  const look = tool('look', () => {
+    jobs.clock.jump(takesMs);
+    return 'blue '.repeat(300);
+  });
+  const dear: ModelScript = (request, signal) => {
+    const input = Math.ceil(Buffer.byteLength(JSON.stringify(request.messages)) / 4);
+    const output = request.maxOutputTokens ?? 4_096;
+    return { ...looks(request, signal), usage: { input, output, cached: 0, cacheWrite: 0, total: input + output } };
+  };
+  const agent = defineAgent({
+    id: 'a',
+    model: 'gpt-5.2-mini',
+    tools: [look],
+    limits: { maxSteps: 10, closingAnswer: true, ...limits },
+  });
+  const jobs = makeJobs(agent, createScriptedProvider(dear), 0);
+  return jobs;
+}
+
+test('no run spends more than its cap, a run that began ends with an answer, and nothing stays held', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 4_000_000 }), async (maxCostMicrocents) => {
+      const jobs = makePayer();
+      const runId = jobs.submit({ input: 'go', budget: { maxCostMicrocents } });
+      await jobs.deliver(runId);
+      const record = await jobs.load(runId);
+      expect(record?.costMicrocents).toBeLessThanOrEqual(maxCostMicrocents);
+      if (record?.steps === 0) expect(record).toMatchObject({ status: 'failed', error: { code: 'budget_exceeded' } });
+      else expect(record).toMatchObject({ status: 'completed', result: { text: 'What I have.' } });
+      expect(record?.result?.incomplete).toEqual(
+        record?.steps === 0 ? undefined : { reason: expect.any(String) as string },
+      );
+      const left = maxCostMicrocents - (record?.costMicrocents ?? 0);
+      if (left < 1) return;
+      const run = { capMicrocents: maxCostMicrocents, onExceed: 'fail' as const };
+      const accounts = { runId, tenant: record?.tenant ?? '', agentId: 'a', run };
+      const all = { provider: 'scripted', model: 'other', wanted: left, least: left, force: false };
+      expect(await jobs.ports.ledger.reserve({ accounts, id: 'rest', ...all })).toMatchObject({ amount: left });
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('both ways to end at a budget are met by that', async () => {
+  const ends = new Set<string>();
+  for (let cap = 50_000; cap <= 8_000_000; cap *= 2) {
+    const jobs = makePayer();
+    const runId = jobs.submit({ input: 'go', budget: { maxCostMicrocents: cap } });
+    await jobs.deliver(runId);
+    const record = await jobs.load(runId);
+    ends.add(record?.result?.incomplete?.reason ?? record?.error?.code ?? '');
+  }
+  expect([...ends]).toEqual(expect.arrayContaining(['budget_exceeded', 'budget']));
+});
+
+test('the end of the wall time is for the closing call', async () => {
+  const jobs = makePayer(4_500, { wallTimeMs: 10_000 });
+  const runId = jobs.submit({ input: 'go' });
+  await jobs.deliver(runId);
+  const record = await jobs.load(runId);
+  expect(record).toMatchObject({ status: 'completed', result: { incomplete: { reason: 'wallTimeMs' } } });
+  expect(record?.workedMs).toBeLessThan(10_000);
+});
+
+test('so is the end of the time before a deadline', async () => {
+  const jobs = makePayer(4_500);
+  const runId = jobs.submit({ input: 'go', deadlineMs: 10_000 });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({ result: { incomplete: { reason: 'deadlineMs' } } });
+});
+
+test('a request decides over its agent', () => {
+  const agent = { limits: { closingAnswer: true } };
+  expect(closesAtLimit(agent, {})).toBe(true);
+  expect(closesAtLimit(agent, { limits: { closingAnswer: false } })).toBe(false);
+  expect(closesAtLimit({ limits: {} }, { limits: { closingAnswer: true } })).toBe(true);
+  expect(closesAtLimit({ limits: {} }, {})).toBe(false);
+});
