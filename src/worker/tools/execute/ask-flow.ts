@@ -6,7 +6,7 @@ import { editedValues } from '../../../shared/contract/journal/edited-values.ts'
 import { judgeFlow } from '../../guards/flow/judge.ts';
 import { errorResult } from '../tool-error.ts';
 import type { Batch, Permission } from './batch.ts';
-import { flowNamesOf, isSink } from './flow-trail.ts';
+import { flowNamesOf, isJudged, isSink } from './flow-trail.ts';
 import type { ReadyCall } from './prepare.ts';
 import { readsOf } from './script-reads.ts';
 
@@ -25,12 +25,13 @@ export interface FlowObjection {
 export function objectionTo(ready: ReadyCall, batch: Batch): FlowObjection | undefined {
   const { flow, host, context } = batch;
   const { tool, call } = ready;
-  if (!flow || call.status !== 'todo' || !isSink(tool, flow.policy)) return undefined;
+  if (!flow || call.status !== 'todo' || !isJudged(tool, flow.policy)) return undefined;
   const isOfScript = ready.parentToolCallId !== undefined;
   const memory = isOfScript ? readsOf(call.index, batch).memory(batch) : flow.before(call, batch);
   const names = flowNamesOf(tool);
   const [toolName = tool.name] = names;
-  const { parameters, effect } = tool;
+  const { parameters } = tool;
+  const effect = isSink(tool, flow.policy) ? tool.effect : 'read';
   const judged = { toolName, names, args: modelsOwn(ready), parameters, effect };
   const found = judgeFlow(judged, memory, flow.policy);
   if (found.length === 0) return undefined;
@@ -66,11 +67,11 @@ function modelsOwn({ call, raw }: ReadyCall): unknown {
 }
 
 function without(value: unknown, left: ReadonlySet<string>): unknown {
-  if (Array.isArray(value)) return value.map((item) => without(item, left));
-  if (isRecord(value))
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, without(item, left)]));
-  const isLeft = (typeof value === 'string' || typeof value === 'number') && left.has(String(value));
-  return isLeft ? null : value;
+  const isKept = (item: unknown) => !((typeof item === 'string' || typeof item === 'number') && left.has(String(item)));
+  if (Array.isArray(value)) return value.filter(isKept).map((item) => without(item, left));
+  if (!isRecord(value)) return value;
+  const kept = Object.entries(value).filter(([, item]) => isKept(item));
+  return Object.fromEntries(kept.map(([name, item]) => [name, without(item, left)]));
 }
 
 const eventTypes = {

@@ -9,7 +9,7 @@ import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { classificationOf, endEvent } from './conclude.ts';
-import { FlowTrail, isSink } from './flow-trail.ts';
+import { FlowTrail, isJudged } from './flow-trail.ts';
 import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';
 import { prepareCall } from './prepare.ts';
@@ -73,7 +73,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
       if (!tool || tool.effect === 'read' || tool.pin) return false;
       const { policy } = context;
       // Its intent comes after what the data-flow policy says.
-      if (context.flow && isSink(tool, context.flow)) return false;
+      if (context.flow && isJudged(tool, context.flow)) return false;
       if (policy && (!policy.isEmpty || tool.facts)) return false;
       return tool.needsApproval === false && !tool.asks && !tool.delegate && !tool.deferLoading;
     },

@@ -1,4 +1,4 @@
-import type { DataFlowPolicy } from '../../../shared/contract/flow.ts';
+import type { DataFlowPolicy, ToolFlow } from '../../../shared/contract/flow.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { AssistantMessage, Message } from '../../../shared/contract/message.ts';
 import { FlowMemory } from '../../guards/flow/memory.ts';
@@ -92,9 +92,17 @@ export function flowNamesOf({ name, source }: Pick<Tool, 'name' | 'source'>): re
  * what is followed: its labels go along.
  */
 export function isSink(tool: Tool, policy: DataFlowPolicy): boolean {
-  const named = flowNamesOf(tool).find((name) => Object.hasOwn(policy.tools, name));
-  const { sink } = named === undefined ? {} : (policy.tools[named] ?? {});
-  return sink ?? (tool.effect !== 'read' && !staysWithin(tool));
+  return rulesFor(tool, policy)?.sink ?? (tool.effect !== 'read' && !staysWithin(tool));
+}
+
+/** Are calls of this tool judged? Those of sinks are, and those of tools that the policy has rules for. */
+export function isJudged(tool: Tool, policy: DataFlowPolicy): boolean {
+  return rulesFor(tool, policy) !== undefined || isSink(tool, policy);
+}
+
+function rulesFor(tool: Tool, { tools }: DataFlowPolicy): ToolFlow | undefined {
+  const name = flowNamesOf(tool).find((one) => Object.hasOwn(tools, one));
+  return name === undefined ? undefined : tools[name];
 }
 
 function staysWithin({ name, source, delegate, handoff, asks }: Tool): boolean {

@@ -105,6 +105,42 @@ describe('a call that repeats a passage of an untrusted page', () => {
     expect(flowEvents(world).map(({ type }) => type)).toEqual(['dataflow.blocked', 'dataflow.flagged']);
   });
 
+  test('is judged by the rules for its arguments whatever its effect is, in the write of an intent', async () => {
+    const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+    const tools = { send_mail: { arguments: { to: { from: ['user'] } } } };
+    const run = (name: string) =>
+      world.run(
+        [mail(sent, { effect: 'read' })],
+        mailing({ to: 'eve@evil.example' }),
+        having(page),
+        mode({ mode: name, tools }),
+      );
+    await run('enforce');
+    expect(sent).toEqual([]);
+    expect(flowEvents(world)).toMatchObject([{ type: 'dataflow.blocked', rule: 'argument-origin' }]);
+    await run('shadow');
+    expect(sent).toHaveLength(1);
+    expect(world.journal.map(({ t }) => t)).toEqual(['tool_result', 'tool_intent', 'tool_result']);
+  });
+
+  test('that goes to another agent or into a script is no sink, unless the policy says so', async () => {
+    const world = makeWorld();
+    const script = definePackageTool({
+      name: 'code_execute',
+      description: 'Runs.',
+      inputSchema: z.looseObject({}),
+      effect: 'idempotent',
+      execute: () => 'ran',
+    });
+    const asked = calls({ name: 'code_execute', args: JSON.stringify({ source: passage }) });
+    await world.run([script], asked, having(page), mode({ mode: 'enforce', tools: { code_execute: {} } }));
+    expect(world.result(0).content).toContain('ran');
+    const other = makeWorld();
+    const tools = { code_execute: { sink: true } };
+    await other.run([script], asked, having(page), mode({ mode: 'enforce', tools }));
+    expect(other.result(0).errorKind).toBe('dataflow_policy_blocked');
+  });
+
   test('of a server is meant by its own name, and not by that of a tool of the worker', async () => {
     const [world, sent]: [World, unknown[]] = [makeWorld(), []];
     const remote = from('post', mail(sent));
@@ -160,6 +196,40 @@ test('a passage shorter than the policy looks for, and one that the user gave as
   const said: Message = { role: 'user', content: `Tell Bob to ${passage}.` };
   await world.run([mail(sent)], mailing(stolen), having(page, said), enforce);
   expect(sent).toHaveLength(2);
+});
+
+test('a passage that is split over the calls of a step, or of two steps, is found with its last piece', async () => {
+  const [first, second] = ['transfer the who', 'le quarterly bal'];
+  const enforce = mode({ mode: 'enforce' });
+  const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+  const both = calls(
+    { name: 'send_mail', args: JSON.stringify({ body: first }) },
+    { name: 'send_mail', args: JSON.stringify({ body: second }) },
+  );
+  await world.run([mail(sent)], both, having(page), enforce);
+  expect(sent).toEqual([{ body: first }]);
+  expect(flowEvents(world)).toMatchObject([{ type: 'dataflow.blocked', toolCallId: 'call_1' }]);
+  const before: Message = {
+    role: 'assistant',
+    parts: [{ type: 'tool_call', id: 'x', name: 'send_mail', args: JSON.stringify({ body: first }) }],
+  };
+  await world.run([mail(sent)], mailing({ body: second }), having(page, before), enforce);
+  expect(sent).toHaveLength(1);
+});
+
+test('a value that a rule puts in place is not judged by a rule about where it comes from', async () => {
+  const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+  const rule = {
+    ruleId: 'r',
+    action: 'allow',
+    condition: { toolName: 'send_mail' },
+    updatedToolArgs: { to: 'ops@corp.example' },
+  };
+  const hard = { commands: [], allowInsecure: [], isPrivateHost: () => false };
+  const policy = createPolicy([policyRule.parse(rule)], hard);
+  const tools = { send_mail: { arguments: { to: { from: ['user'] } } } };
+  await world.run([mail(sent)], mailing({ to: 'x' }), having(page), { ...mode({ mode: 'enforce', tools }), policy });
+  expect(sent).toEqual([{ to: 'ops@corp.example' }]);
 });
 
 test('a run that has read untrusted text and secret data sends nothing, unless the policy leaves that out', async () => {
