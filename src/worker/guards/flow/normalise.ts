@@ -167,6 +167,12 @@ function rareKind(character: string): Kind {
   return spaceless.test(character) ? 'spaceless' : 'letter';
 }
 
+/** Do words in this script begin and end without a space? */
+export function isSpaceless(character: string): boolean {
+  const kind = kindOf(character);
+  return kind === 'wide' || kind === 'spaceless';
+}
+
 /** Unified ideographs and syllables of Hangul: they have no other form. */
 function isPlainWide(code: number): boolean {
   return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0xac00 && code <= 0xd7a3);

@@ -1,6 +1,6 @@
 import { domainToUnicode } from 'node:url';
 import { decodingsOf } from './decode.ts';
-import { plainOf } from './normalise.ts';
+import { isSpaceless, plainOf } from './normalise.ts';
 import { readingsOf } from './numbers.ts';
 import { strictOf, type TrackedText } from './tracked-text.ts';
 
@@ -198,10 +198,15 @@ function hasExactly(strict: string, value: string): boolean {
   for (let at = strict.indexOf(value); at !== -1; at = strict.indexOf(value, at + 1)) {
     const before = strict.slice(Math.max(0, at - 1), at);
     const behind = strict.slice(at + value.length, at + value.length + 2);
-    const goesOn = word.test(behind.slice(0, 1)) || (isDotted && /^[.\-@+%][\p{L}\p{N}]/u.test(behind));
-    if (!goesOn && !word.test(before) && !(isDotted && /[.\-+%]/.test(before))) return true;
+    const goesOn = goesOnWith(behind[0], value.at(-1)) || (isDotted && /^[.\-@+%][\p{L}\p{N}]/u.test(behind));
+    if (!goesOn && !goesOnWith(before, value[0]) && !(isDotted && /[.\-+%]/.test(before))) return true;
   }
   return false;
+}
+
+/** Does the character beside an end of the value belong to the same word? Scripts without spaces have a word anywhere. */
+function goesOnWith(neighbour = '', end = ''): boolean {
+  return word.test(neighbour) && !isSpaceless(neighbour) && !isSpaceless(end);
 }
 
 const destinations: ReadonlySet<string> = new Set(

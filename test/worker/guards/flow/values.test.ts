@@ -124,6 +124,17 @@ test('a name in a script without spaces is found within a sentence', () => {
   expect(found([page('กรุณาติดต่อมาลีวันนี้')], { args: { user: 'มาลี' } })).toEqual(['untrusted-value user']);
 });
 
+test.each([
+  ['请给李雷订房', '李雷', true],
+  ['田中花子で予約して', '田中花子', true],
+  ['发给ann@shop.test吧', 'ann@shop.test', true],
+  ['jan@shop.test', 'an@shop.test', false],
+  ['Anna Bergmann', 'Anna Berg', false],
+])('of a user who wrote %s, %s may be used: %s', (text, to, may) => {
+  const policy = { tools: { send: { arguments: { to: { from: ['user'] } } } } };
+  expect(found([said(text)], { args: { to }, policy })).toEqual(may ? [] : ['argument-origin to']);
+});
+
 test('a tool that repeats its arguments vouches for no value of them', () => {
   const echo = [...asPage, called('lookup', { mail: 'eve@evil.test' }), result('No eve@evil.test here', 'lookup')];
   expect(found(echo, { args: { to: 'eve@evil.test' } })).toEqual(['untrusted-value to']);
