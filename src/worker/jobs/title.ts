@@ -2,6 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
 import type { ThreadEventBody, ThreadEntry } from '../../shared/contract/thread/thread.ts';
+import { withoutOrders } from '../guards/sanitise.ts';
 import { askModel, type AuxiliaryCall, type AuxiliaryCallDeps } from './auxiliary-call.ts';
 
 /** Entries at the beginning of a thread that a title is made of, and how much of them, in characters. */
@@ -28,7 +29,8 @@ export async function makeTitle(
   const turns = entries.flatMap(({ entry }) => messageOf(entry));
   if (turns.filter(({ who }) => who === 'User').length < 2) return undefined;
   const transcript = turns.map(({ who, text }) => `${who}: ${text.slice(0, maxTextChars)}`).join('\n');
-  const user = transcript.slice(0, maxTranscriptChars);
+  // An answer may quote what its model has read.
+  const { text: user } = withoutOrders(transcript.slice(0, maxTranscriptChars));
   const title = titleIn(await askModel(call, { system, user, maxOutputTokens: 1_024 }, deps, signal));
   if (title === undefined) throw new RunError('provider_unavailable', 'the model wrote no title');
   // It may have got one meanwhile.

@@ -9,6 +9,7 @@ import { evaluateBy, evaluation, type Judge, type Rubric } from './rubric.ts';
 import { ArgumentChecks } from '../../shared/base/argument-checks.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { boundSchema } from '../tools/mcp/schema.ts';
+import { hasReadUntrusted, quotedAnswer } from './quoted-answer.ts';
 import { readOutput } from '../turn/output.ts';
 
 /** Together with the input and a critique less than the input of a run may have. */
@@ -21,8 +22,10 @@ export function evaluateOrchestration(request: EvaluateRequest, input: string): 
   const { generator: agentId, maxIterations, select } = request;
   return async (host) => {
     const runIds: string[] = [];
-    const evaluate = evaluatorOf(request, input, host);
     let last = '';
+    let isUntrusted = false;
+    const shownToAgents = (text: string) => quotedAnswer(text, agentId, isUntrusted);
+    const evaluate = evaluatorOf(request, input, host, shownToAgents);
     const result = await evaluatorOptimizer<string, string>(
       {
         input,
@@ -30,9 +33,13 @@ export function evaluateOrchestration(request: EvaluateRequest, input: string): 
         result: select,
         evaluator: evaluate,
         generator: async (_input, critique, iteration, signal) => {
-          const prompt = iteration === 1 ? input : revision(input, last, critique ?? '');
+          const prompt =
+            iteration === 1
+              ? input
+              : revision(input, shownToAgents(cutText(last, maxJudgedBytes)), shownToAgents(critique ?? ''));
           const answer = await host.child(`generate:${iteration}`, { agentId, input: prompt, signal });
           last = answerText(answer, `generator ${agentId}`);
+          isUntrusted = hasReadUntrusted(answer);
           runIds.push(answer.runId);
           return { output: last };
         },
@@ -56,11 +63,16 @@ export function evaluateOrchestration(request: EvaluateRequest, input: string): 
   };
 }
 
-function evaluatorOf(request: EvaluateRequest, input: string, host: OrchestrationHost): AnswerEvaluator<string> {
+function evaluatorOf(
+  request: EvaluateRequest,
+  input: string,
+  host: OrchestrationHost,
+  shownToAgents: (answer: string) => string,
+): AnswerEvaluator<string> {
   const { evaluator } = request;
   if (typeof evaluator === 'object' && 'schema' in evaluator) return bySchema(evaluator.schema, host);
   const rubric = rubricOf(evaluator, input, host);
-  return (output, _iteration, signal) => evaluateBy(rubric, cutText(output, maxJudgedBytes), signal);
+  return (output, _iteration, signal) => evaluateBy(rubric, shownToAgents(cutText(output, maxJudgedBytes)), signal);
 }
 
 /** The schema comes from a caller: it is checked like that of a server's tool. Each verdict is kept, as one may depend on time. */
@@ -116,7 +128,7 @@ function revision(input: string, answer: string, critique: string): string {
   return [
     input,
     'Your answer before this one was not good enough. Write a better one, and nothing but that answer.',
-    quoted('answer', cutText(answer, maxJudgedBytes)),
+    quoted('answer', answer),
     quoted('what has to be better', critique),
   ].join('\n\n');
 }

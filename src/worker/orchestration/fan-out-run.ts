@@ -16,6 +16,7 @@ import {
   type OrchestrationHost,
 } from './orchestration.ts';
 import { sha256 } from '../../shared/base/ids.ts';
+import { hasReadUntrusted, quotedAnswer } from './quoted-answer.ts';
 import { bothGuards } from './merge-guard.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
@@ -45,7 +46,8 @@ export function fanOutOrchestration(
   const perChild = { ...(tokens !== undefined && { tokens }), ...(toolCalls !== undefined && { toolCalls }) };
   return async (host) => {
     const runIds: string[] = [];
-    const { mergeStrategy, mergeGuard } = mergeOf(request, about, parts, host);
+    const untrusted = new Set<string>();
+    const { mergeStrategy, mergeGuard } = mergeOf(request, { ...about, untrusted }, parts, host);
     const group = { width: maxConcurrentChildren, first: mergeStrategy.kind === 'first-success' };
     const plan = planOf({
       children: children.map(({ agent: agentId, id = agentId, input = about.input }, index) => ({
@@ -54,6 +56,7 @@ export function fanOutOrchestration(
         invoke: async (signal) => {
           const answer = await host.child(`child:${index}`, { agentId, input, signal, durationMs, group });
           runIds[index] = answer.runId;
+          if (hasReadUntrusted(answer)) untrusted.add(id);
           return outcomeOf(answer);
         },
       })),
@@ -85,7 +88,7 @@ interface NamedMerge {
 
 function mergeOf(
   { mergeStrategy: asked }: FanOutRequest,
-  about: { runId: string; input: string },
+  { untrusted, ...about }: { runId: string; input: string; untrusted: ReadonlySet<string> },
   { judges, merges, hasAgent, mergeGuard: guard }: FanOutParts,
   host: OrchestrationHost,
 ): NamedMerge {
@@ -106,7 +109,7 @@ function mergeOf(
       if (!hasAgent(asked.judge))
         throw new RunError('validation', `this worker has neither a judge nor an agent ${asked.judge}`);
       const judge = async (children: readonly FanOutResultChild[], signal: AbortSignal) => {
-        const question = { agentId: asked.judge, input: judgePrompt(about.input, children), signal };
+        const question = { agentId: asked.judge, input: judgePrompt(about.input, children, untrusted), signal };
         return answerText(await host.child('judge', question), `judge ${asked.judge}`);
       };
       return { mergeStrategy: { kind: 'judge-merge', judge }, mergeGuard: guard };
@@ -160,10 +163,10 @@ const maxAnswersBytes = 160 * 1024;
  * What an agent is asked that makes one answer of several. The mark around each is a hash of the answers themselves, so that
  * no answer can contain the mark, and the same answers give the same prompt again.
  */
-function judgePrompt(input: string, children: readonly FanOutResultChild[]): string {
+function judgePrompt(input: string, children: readonly FanOutResultChild[], untrusted: ReadonlySet<string>): string {
   const maxBytes = Math.floor(maxAnswersBytes / children.length);
-  const answers = children.map(({ status, output = '' }) =>
-    status === 'completed' ? cutText(output, maxBytes) : `(no answer: ${status})`,
+  const answers = children.map(({ id, status, output = '' }) =>
+    status === 'completed' ? quotedAnswer(cutText(output, maxBytes), id, untrusted.has(id)) : `(no answer: ${status})`,
   );
   const mark = sha256(jsonText([input, answers])).slice(0, 16);
   const quoted = (name: string, text: string) => `=== ${name} ${mark} ===\n${text}\n=== end ${mark} ===`;

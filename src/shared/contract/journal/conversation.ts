@@ -112,7 +112,9 @@ export function positionOf({ summarised }: Pick<ConversationState, 'summarised'>
   return summarised ? summarised.replaced + index - 1 : index;
 }
 
+/** A result, a summary of some, or what another agent has written after it had read untrusted text. */
 function isResult(message: Message, index: number): boolean {
   if (message.role !== 'user') return message.role === 'tool';
+  if (message.flow && message.flow.sources.length > 0) return true;
   return index === 0 && isSummary(message) && isEnveloped(message.content);
 }
