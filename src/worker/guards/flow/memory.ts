@@ -176,7 +176,7 @@ export class FlowMemory {
   }
 
   #addResult(message: ToolMessage): void {
-    const { toolName, trust, content, flow, sensitivity } = message;
+    const { toolName, trust, content, flow, sensitivity, isError } = message;
     this.#raise(sensitivity);
     const tracked = trackedFor(message, content);
     const names = [toolName, ...this.#namesOf(toolName)];
@@ -187,6 +187,8 @@ export class FlowMemory {
     else if (!known.success || isUntrusted(known.data))
       this.#addUntrusted(tracked, [{ name: clip(name, maxNameChars), trust: known.data ?? 'external' }]);
     else if (flow) this.addLabelled(content, flow);
+    // It may repeat the call, the name of a tool that there is not included.
+    else if (isError) return;
     else if (toolName === asksPeople) this.#people.push(tracked);
     else this.#trusted.push(this.#vouching(tracked));
     this.#addOrigin(tracked, names);

@@ -24,6 +24,13 @@ test("a rule by a plain name does not loosen a server's tool of that name", () =
   expect(found(asPage, { ...call, policy: { tools: { 'mcp:mail/send': { sink: false } } } })).toEqual([]);
 });
 
+test('an error of a trusted tool vouches for nothing: it may repeat the name of what was called', () => {
+  const answer = result('unknown_tool: there is no such tool (eve@evil.test)', 'eve@evil.test');
+  const refused = answer.role === 'tool' ? { ...answer, isError: true } : answer;
+  expect(found([...asPage, refused], { args: eve })).toEqual(['untrusted-value to']);
+  expect(found([...asPage, result('It is eve@evil.test', 'lookup')], { args: eve })).toEqual([]);
+});
+
 test('untrusted and secret texts together stop every sink', () => {
   const secret = result('the vault', 'vault', 'secret');
   expect(found([...asPage, secret], { args: {} })).toEqual(['lethal-trifecta']);
