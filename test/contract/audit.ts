@@ -44,7 +44,15 @@ export function auditContract(name: string, makeWorld: () => Promise<RedisWorld>
       expect(entries).toEqual([
         { ...head, ...call, sequenceNumber: 5, toolCallId: 'c1', findings },
         { ...head, ...call, sequenceNumber: 7, toolCallId: 'c2', findings },
-        { ...head, kind: 'leak', sequenceNumber: 8, vector: 'child-answer', severity: 'high', decision: 'blocked' },
+        {
+          ...head,
+          kind: 'leak',
+          sequenceNumber: 8,
+          vector: 'child-answer',
+          severity: 'high',
+          decision: 'blocked',
+          contentSha256: 'ab'.repeat(32),
+        },
       ]);
       const log = await world.events(runId);
       expect(log.slice(3).map(({ type }) => type)).toEqual([

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../shared/base/ids.ts';
-import { flowDecision, flowRule } from '../../shared/contract/flow.ts';
+import { flowRule } from '../../shared/contract/flow.ts';
 import type { FlowReport } from '../client/flow-report.ts';
-import { flowKind, rulesOf, type FlowsQuery, type FlowView } from '../client/flows.ts';
+import { flowKind, foundDecision, rulesOf, type FlowsQuery, type FlowView } from '../client/flows.ts';
 import type { Millrace } from '../client/millrace.ts';
 import {
   collect,
@@ -32,7 +32,7 @@ export const addFlows: AddCommand = (program, act) => {
 };
 
 const listOptions = [
-  choice('--decision <decision>', 'only what was decided so', flowDecision.options),
+  choice('--decision <decision>', 'only what was decided so', foundDecision.options),
   choice('--rule <rule>', 'only calls with a finding by this rule', flowRule.options),
   choice('--kind <kind>', 'only flows, or only leaks between agents', flowKind.options),
   text('--tool <name>', 'only calls of this tool'),

@@ -3,6 +3,7 @@ import { pastTime } from '../../shared/base/past-time.ts';
 import { publicId, runId } from '../../shared/base/ids.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 import { auditRetentionMs, flowAudit, leakAudit } from '../../shared/contract/audit.ts';
+import { leakDecision } from '../../shared/contract/agent/lateral-leak.ts';
 import { flowDecision, flowRule } from '../../shared/contract/flow.ts';
 import { entryMs, readAudit, type AuditRange } from '../../shared/state/audit/audit-stream.ts';
 import type { TenantClient } from './client-core.ts';
@@ -22,12 +23,14 @@ export const flowView = z.discriminatedUnion('kind', [
 export type FlowView = Readonly<z.infer<typeof flowView>>;
 
 export const flowKind = z.enum(['flow', 'leak']);
+/** Of calls, and of leaks. */
+export const foundDecision = z.enum({ ...flowDecision.enum, ...leakDecision.enum });
 
 const position = z.string().regex(/^\d{1,16}-\d{1,10}$/, 'is no place in this list');
 
 const flowsQuery = z.strictObject({
   kind: flowKind.optional(),
-  decision: flowDecision.optional(),
+  decision: foundDecision.optional(),
   /** Calls of which one finding is by this rule. */
   rule: flowRule.optional(),
   tool: z.string().min(1).max(256).optional(),

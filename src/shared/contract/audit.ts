@@ -26,10 +26,8 @@ export const flowAudit = z.object({
 });
 export type FlowAudit = Readonly<z.infer<typeof flowAudit>>;
 
-const { vector, severity, decision } = lateralLeakFinding;
-
 /** What the guards between agents found in what one handed to another. */
-export const leakAudit = z.object({ ...entryHead, kind: z.literal('leak'), vector, severity, decision });
+export const leakAudit = z.object({ ...entryHead, kind: z.literal('leak'), ...lateralLeakFinding });
 export type LeakAudit = Readonly<z.infer<typeof leakAudit>>;
 
 /** An entry of the audit stream of a tenant. Another kind of fact is another variant; readers skip kinds they do not know. */
@@ -81,8 +79,8 @@ export function auditOf(event: AuditedEvent, tenant: string): NewEntry<AuditEntr
       };
     }
     case 'agent.lateral-leak.detected': {
-      const { vector, severity, decision } = event;
-      return { kind: 'leak', ...head, vector, severity, decision };
+      const { vector, severity, decision, contentSha256 } = event;
+      return { kind: 'leak', ...head, vector, severity, decision, contentSha256 };
     }
     default:
       throw new RunError('internal', `events ${event.type} are not audited`);

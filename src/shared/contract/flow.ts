@@ -29,7 +29,7 @@ export type FlowRule = z.infer<typeof flowRule>;
 /** One reason against one call. Without content: an audit may show it to anybody who may see that the run exists. */
 export const flowFinding = z.object({
   rule: flowRule,
-  /** Path of the argument, like `to` or `items.0.iban`. Absent: the call as a whole. */
+  /** Path of the argument, like `to` or `items.0.iban`. Absent: the call as a whole. In events and the audit a model's own names are `*`. */
   argument: z.string().max(256).optional(),
   /** Where the value, or what the run has read, came from. Absent: not known. */
   source: flowSource.optional(),

@@ -2,8 +2,10 @@ import type { FlowFinding } from '../../../src/shared/contract/flow.ts';
 import { newNonce } from '../../../src/shared/base/ids.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
+import { runRequest } from '../../../src/shared/contract/run.ts';
 import type { RedisConnection } from '../../../src/shared/state/connect.ts';
 import type { Keys } from '../../../src/shared/state/keys.ts';
+import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
 import type { Millrace } from '../../../src/producer/client/millrace.ts';
 import { aFinding } from '../../contract/audit-events.ts';
@@ -28,8 +30,12 @@ export type Found = Omit<Changes, 'type' | 'findings'> & {
 
 /** A run whose worker found this about its calls, in this order, as its log and the audit of its tenant have it. Answers its id. */
 export async function runWithFlows({ mill, redis, keys }: FlowsWorld, found: readonly Found[]): Promise<string> {
-  const { runId } = await mill.enqueue({ agent: 'support', input: 'x' });
-  const runs = redisRuns({ ...runKeySpace(redis, keys), clock: systemClock, log: silentLog });
+  const space = runKeySpace(redis, keys);
+  // Without a job, so that no worker takes it.
+  const run = newRun(runRequest.parse({ agent: 'support', input: 'x' }), { tenant: mill.tenant }, newNonce());
+  await createRuns([run], mill.tenant, space);
+  const { runId } = run;
+  const runs = redisRuns({ ...space, clock: systemClock, log: silentLog });
   const claim = await claimed({ runs }, runId, { owner: newNonce() });
   const own = { runId, owner: claim.owner, tenant: mill.tenant };
   const now = Date.now();

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
-import { flowDecision, flowRule } from '../../../shared/contract/flow.ts';
+import { flowRule } from '../../../shared/contract/flow.ts';
 import { flowReport } from '../../client/flow-report.ts';
-import { flowKind, flowView } from '../../client/flows.ts';
+import { flowKind, flowView, foundDecision } from '../../client/flows.ts';
 import type { App } from '../app.ts';
 import { errors, route, wholeNumberParam } from '../openapi.ts';
 
@@ -17,7 +17,7 @@ const flowsRoute = route('read', {
     kind: flowKind
       .optional()
       .describe('`flow`: what the data-flow policy found. `leak`: what the guards between agents found.'),
-    decision: flowDecision.optional(),
+    decision: foundDecision.optional(),
     rule: flowRule.optional().describe('Only calls with a finding by this rule.'),
     tool: z.string().max(256).optional(),
     agent: publicId.optional(),

@@ -3,6 +3,7 @@ import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { FlowDecision, FlowFinding, ShownFlow } from '../../../shared/contract/flow.ts';
 import { editedValues } from '../../../shared/contract/journal/edited-values.ts';
+import { namedPath } from '../../guards/flow/named-path.ts';
 import { judgeFlow } from '../../guards/flow/judge.ts';
 import { errorResult } from '../tool-error.ts';
 import type { Batch, Permission } from './batch.ts';
@@ -84,18 +85,22 @@ const eventTypes = {
 /** The event of what became of the call. `by`: who decided. */
 export function flowEventOf(
   { decision, findings }: FlowObjection,
-  { call, parentToolCallId }: ReadyCall,
+  { call, tool, parentToolCallId }: ReadyCall,
   { flow }: Batch,
   by: readonly string[] = [],
 ): EventBody {
-  const withoutValues = findings.map(({ rule, argument, source }) => ({ rule, argument, source }));
+  const withoutContent = findings.map(({ rule, argument, source }) => ({
+    rule,
+    argument: argument === undefined || !flow ? undefined : namedPath(argument, tool.parameters, flow.policy),
+    source,
+  }));
   return {
     type: eventTypes[decision],
     toolCallId: call.id,
     toolName: call.name,
     rule: findings[0]?.rule ?? 'untrusted-to-sink',
     mode: flow?.policy.mode ?? 'off',
-    findings: withoutValues,
+    findings: withoutContent,
     parentToolCallId,
     by: by.join(', ') || undefined,
   };

@@ -29,7 +29,11 @@ function having(...messages: readonly Message[]) {
 }
 
 const mail = (sent: unknown[], definition: Parameters<typeof tool>[2] = {}) =>
-  tool('send_mail', (args) => void sent.push(args), { effect: 'once', ...definition });
+  tool('send_mail', (args) => void sent.push(args), {
+    effect: 'once',
+    inputSchema: z.looseObject({ to: z.string().optional(), body: z.string().optional() }),
+    ...definition,
+  });
 
 const mode = (policy: unknown): Pick<ToolRunContext, 'flow' | 'people'> => ({
   flow: dataFlowPolicy.parse(policy),
