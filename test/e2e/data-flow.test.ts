@@ -172,6 +172,27 @@ test('a run that waits after it has read a page is stopped on the worker that co
   expect(flowOf(await eventsOf(world, run))).toMatchObject([{ type: 'dataflow.blocked' }]);
 });
 
+test('a script that is cut off with its worker is stopped again, and its finding is published once', async () => {
+  const world = teach(await makeWorld({ env }));
+  const source = `
+    const page = await tools.fetch_page({});
+    try { await tools.send_mail({ body: page }); } catch {}
+    await tools.wait({ gate: 'go-on' });
+    return 'done';`;
+  const run = await world.submit('scripting', [
+    { calls: [{ name: 'code_execute', args: { source } }] },
+    { text: 'Done.' },
+  ]);
+  await world.toolWorks(run);
+  world.worker.signal('SIGKILL');
+  await world.worker.exited;
+  world.fleet.openGate('go-on');
+  await world.addWorker();
+  expect(await run.result()).toMatchObject({ status: 'completed' });
+  expect(sentBy(world, run).map(({ tool }) => tool)).not.toContain('send_mail');
+  expect(flowOf(await eventsOf(world, run))).toMatchObject([{ type: 'dataflow.blocked', toolName: 'send_mail' }]);
+});
+
 test('a worker that is killed between the page and the mail leaves one event, and no mail', async () => {
   const world = teach(await makeWorld({ env }));
   const held = { ...send('%passage'), hold: { gate: 'second', afterPieces: 0 } };
