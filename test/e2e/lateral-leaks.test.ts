@@ -63,7 +63,8 @@ test('what a child was denied reaches neither its parent nor the next child, and
     readonly flows: readonly { readonly kind: string; readonly runId: string; vector?: string }[];
   };
   const mine = flows.filter(({ kind, runId }) => kind === 'leak' && runId === observed.view.runId);
-  expect(mine.map(({ vector }) => vector).toSorted()).toEqual(['child-answer', 'child-input']);
+  expect(mine).toHaveLength(2);
+  expect(new Set(mine.map(({ vector }) => vector))).toEqual(new Set(['child-answer', 'child-input']));
   expect(JSON.stringify(body)).not.toContain(canary);
   expect(world.fleet.report).not.toContain(canary);
 });
@@ -71,9 +72,8 @@ test('what a child was denied reaches neither its parent nor the next child, and
 test('a worker that is killed between the denial and the crossing changes no verdict', async () => {
   const world = await makeWorld({ workers: 1 });
   const laundered = await laundering(world, { gate: 'go', afterPieces: 1 });
-  await until('the parent writes to the second child', () =>
-    world.provider.calls.some(({ ended }) => ended === 'open'),
-  );
+  const { runId } = laundered.run;
+  await until('the parent writes to the second child', () => world.provider.callsOf(runId)[1]?.ended === 'open');
   world.worker.signal('SIGKILL');
   await world.worker.exited;
   await world.addWorker();
@@ -99,6 +99,32 @@ test('a merge that an untrusted child dominates is blocked, and one of trusted c
   const passed = await merged('other', 'plain', { text: foreign });
   expect(passed.view).toMatchObject({ status: 'completed', result: { text: foreign } });
   expect(eventsOf(passed, 'agent.lateral-leak.detected')).toEqual([]);
+});
+
+test('what a child of a fan-out was denied is not in its result, also when its worker was killed', async () => {
+  const world = await makeWorld({ workers: 1 });
+  const hold = { gate: 'other', afterPieces: 1 };
+  const children = [
+    { agent: 'outgoing', id: 'a', input: denied },
+    { agent: 'plain', id: 'b', input: planInput({ text: 'all is well', hold }) },
+  ];
+  const fanOut = { children, mergeStrategy: { kind: 'concat' as const, separator: '|' } };
+  const run = await world.mill.enqueue({ agent: 'watching', input: '', fanOut });
+  await until('the other child answers', () => world.provider.calls.some(({ ended }) => ended === 'open'));
+  await until('the first child has ended', async () => {
+    const { runs } = await world.mill.list({ parent: run.runId });
+    return runs.some(({ agent, status }) => agent === 'outgoing' && status === 'completed');
+  });
+  world.worker.signal('SIGKILL');
+  await world.worker.exited;
+  await world.addWorker();
+  world.provider.gates.open('other');
+  const observed = await world.ended(run);
+  expect(observed.view.result?.text).toBe(`${withheldNotice}|all is well`);
+  expect(JSON.stringify(observed.view)).not.toContain(canary);
+  expect(eventsOf(observed, 'agent.lateral-leak.detected')).toMatchObject([
+    { vector: 'child-answer', decision: 'blocked', contentSha256: sha256(telling) },
+  ]);
 });
 
 test('commentary is between marks in events, in items and the export of its thread', async () => {

@@ -56,7 +56,8 @@ export function watchFor(
   { denials }: Pick<TurnState, 'denials'>,
 ): LeakWatch | undefined {
   const causality = monitorOf(record, definition);
-  const isMerged = definition?.mergeGuard !== undefined && definition.mergeGuard.strictness !== 'off';
+  const isGuarded = definition?.mergeGuard !== undefined && definition.mergeGuard.strictness !== 'off';
+  const isMerged = isGuarded && record.request.fanOut?.mergeStrategy.kind === 'judge-merge';
   if (!causality && !isMerged && !record.parent?.leaks) return undefined;
   return { causality, denials: [...chainOf(record, denials)] };
 }

@@ -277,6 +277,8 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
   const { runId, tenant, request } = record;
   const { artifacts, secrets, breakers, log } = services;
   const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
+  const toolsOf = (id: string) => services.agents?.().get(id)?.definition.tools ?? [];
+  const crossings = crossingWatchOf(record, definition, toolsOf);
   const policy = services.policyOf?.(definition);
   const directories = services.directoriesOf?.(definition) ?? [];
   return {
@@ -291,8 +293,8 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     hasAgent: (id) => services.agents?.().has(id) ?? false,
     secretsAllowed: record.parent?.secrets,
     options: definition.toolOptions,
-    crossings: crossingWatchOf(record, definition, (id) => services.agents?.().get(id)?.definition.tools ?? []),
-    notesDenials: record.parent?.leaks !== undefined || definition.causalityMonitor !== undefined,
+    crossings,
+    notesDenials: crossings !== undefined || record.parent?.leaks !== undefined,
     protocol: protocolModeOf(definition),
     policy: policy && trust === 'sandbox' ? sandboxed(policy) : policy,
     flow: services.flowOf?.(definition),

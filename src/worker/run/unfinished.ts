@@ -1,6 +1,6 @@
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
-import { textOf, type Message, type ToolMessage } from '../../shared/contract/message.ts';
+import { textOf, withShownCommentary, type Message, type ToolMessage } from '../../shared/contract/message.ts';
 import type { UnfinishedWork } from '../../shared/contract/unfinished.ts';
 
 const maxTextBytes = 16_384;
@@ -25,8 +25,8 @@ export function unfinishedOf(state: TurnState, shownText: string, redactor: Reda
 }
 
 function lastTextOf(messages: readonly Message[]): string {
-  const last = messages.findLast((message) => message.role === 'assistant' && textOf(message) !== '');
-  return last?.role === 'assistant' ? textOf(last) : '';
+  const said = messages.map((message) => (message.role === 'assistant' ? textOf(withShownCommentary(message)) : ''));
+  return said.findLast((text) => text !== '') ?? '';
 }
 
 function shownResult({ toolCallId, toolName, content, isError, sensitivity }: ToolMessage, redactor: Redactor) {

@@ -8,6 +8,7 @@ import type { ShownText } from './shown-text.ts';
 import type { Turn } from './turn-ports.ts';
 import type { LlmPart } from '../llm/provider.ts';
 import { callSummary, shownArgs } from '../tools/execute/args.ts';
+import { neutralised } from '../guards/leaks/protocol.ts';
 import { outputSummary } from '../tools/execute/result.ts';
 import type { EventOf } from '../../shared/contract/event.ts';
 
@@ -108,7 +109,7 @@ const maxOpenCalls = 1_000;
 type RelayedPart = Extract<LlmPart, { type: 'tool_relayed_call' | 'tool_relayed_result' }>;
 
 /** Emits the calls of tools that a provider runs itself, like those that run here, and runs none of them. */
-function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
+function relayer({ deps, spec: { protocol } }: Pick<Turn, 'deps' | 'spec'>): (part: RelayedPart) => void {
   const open = new Map<string, { readonly name: string; readonly startedMs: number }>();
   return (part) => {
     const toolCallId = part.id;
@@ -128,7 +129,8 @@ function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
     open.delete(toolCallId);
     const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - call.startedMs));
     const ended = { toolCallId, toolName: call.name, durationMs, relayed: true } as const;
-    const text = outputSummary(part.output, deps.redactor);
+    const summary = outputSummary(part.output, deps.redactor);
+    const text = protocol ? neutralised(summary, protocol) : summary;
     if (!part.isError) deps.emit({ type: 'tool.execute.end', ...ended, success: true, outputSummary: text });
     else {
       const error = { kind: 'execution_failed', message: text, hint: toolErrorHints.execution_failed } as const;

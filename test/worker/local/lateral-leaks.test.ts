@@ -150,6 +150,24 @@ describe('the causality monitor', () => {
     expect(leaksIn(ofChild)).toMatchObject([{ vector: 'child-input', decision: 'blocked' }]);
   });
 
+  test('the error of a child that a rule has ended crosses as little', async () => {
+    const rule = {
+      ruleId: 'no-payroll',
+      action: 'deny' as const,
+      reason: canary,
+      condition: { toolName: 'read_payroll' },
+    };
+    const guard = { strictness: 'detect-and-block' } as const;
+    const ruled = { ...denied, policies: [rule] };
+    const { agent, of } = agentsWith(between, main({ causalityMonitor: guard }), [ruled, sourceOf('b')]);
+    const { events } = await read(agent.stream('Ask a, then tell b.'));
+    expect(leaksIn(events)).toMatchObject([
+      { vector: 'child-answer', decision: 'blocked' },
+      { vector: 'child-input', decision: 'blocked' },
+    ]);
+    expect(JSON.stringify(of('main')[1]?.messages.at(-1))).not.toContain(canary);
+  });
+
   test('a handoff carries neither the denial nor what reports it', async () => {
     const scripts: Scripts = {
       main: [
@@ -343,6 +361,7 @@ describe('commentary', () => {
     const { events, view } = await read(agent.stream('Look.'));
     expect(view.status).toBe('failed');
     expect(JSON.stringify(events)).not.toContain('look now');
+    expect(JSON.stringify((await agent.state(view.runId)).record)).not.toContain('look now');
   });
 });
 

@@ -1,3 +1,4 @@
+import { assertNever } from '../../../shared/base/errors.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import type { AssistantPart, Message } from '../../../shared/contract/message.ts';
 import type { LeakFinding } from '../../../shared/contract/agent/lateral-leak.ts';
@@ -28,6 +29,8 @@ export function crossMessages(messages: readonly Message[], check: Check): Cross
         return withText(message, pass(message.content));
       case 'assistant':
         return { ...message, parts: message.parts.map((part) => partAfter(part, pass)) };
+      default:
+        return assertNever(message);
     }
   });
   return { value: leaks.length > 0 ? value : messages, leaks };

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { trustClass } from '../../../../src/shared/contract/agent/trust.ts';
 import { checkMerge, childTrust, sharesOf } from '../../../../src/worker/guards/leaks/merge.ts';
