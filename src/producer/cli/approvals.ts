@@ -6,7 +6,7 @@ import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop-signal.ts';
 import { openClient } from './options/open-client.ts';
 import { dim, duration, oneLine } from './show/paint.ts';
-import { flowLines, waitsFor } from './show/pending.ts';
+import { changeLines, flowLines, waitsFor } from './show/pending.ts';
 
 const maxShown = 1_000;
 /** Between two reads: expiry and money emit no event. */
@@ -88,6 +88,7 @@ function textOf({ stdout }: Cli, each: ApprovalView): string {
   );
   const details = [
     each.args === undefined ? '' : oneLine(JSON.stringify(each.args), 400),
+    ...changeLines(each),
     ...flowLines(each),
     [classes, needs, ...votes].filter((part) => part !== '').join('; '),
     each.expiresAt === undefined ? '' : `expires ${each.expiresAt}`,

@@ -197,6 +197,29 @@ test('approvals lists what waits, and watches for more', async () => {
   expect(watching.stdout.match(/transfer \(call_1\)/g)).toHaveLength(1);
 });
 
+test('a person sees what the server of a tool has changed, before and after', async () => {
+  const world = await clientWorld();
+  const env = settings(world.prefix);
+  const said = { description: 'Moves money.', inputSchema: '{"type":"object"}' };
+  const after = { description: 'Moves all money.', inputSchema: '{"type":"object","title":"all"}' };
+  const toolChange = {
+    server: 'bank',
+    tool: 'transfer',
+    parts: ['description' as const, 'inputSchema' as const],
+    before: said,
+    after,
+    digest: 'a'.repeat(64),
+  };
+  const run = await suspendedRun(world, [{ ...calls[0], toolChange }]);
+  const listed = await millrace(['approvals'], { env });
+  expect(listed.stdout).toContain(
+    '    changed: description, inputSchema\n    was: Moves money.\n    is now: Moves all money.',
+  );
+  const got = await millrace(['get', run.runId], { env });
+  expect(got.stdout).toMatch(/was +Moves money\..*is now +Moves all money\./s);
+  expect(got.stdout).toMatch(/took +\{"type":"object"\}.*takes now +\{"type":"object","title":"all"\}/s);
+});
+
 test('a run is left waiting for people when its cancel asks for it', async () => {
   const world = await clientWorld();
   const run = await suspendedRun(world, [calls[0]]);

@@ -2,6 +2,7 @@ import type { RunEvent, PendingView } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { bold, dim, oneLine, printable } from './paint.ts';
 import { RunPrinter } from './run-printer.ts';
+import { changeLines, flowLines } from './pending.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
 
 /** Events of every message, which a chat does not show. */
@@ -53,6 +54,7 @@ function chatHints(pending: readonly PendingView[]): readonly string[] {
   return [
     ...questions.map(({ reason = 'asks you something' }) => printable(reason)),
     questions.length > 0 && `Your next line answers ${questions.length > 1 ? 'the first of them' : 'it'}.`,
+    ...calls.flatMap((item) => [...changeLines(item), ...flowLines(item)]),
     calls.length > 0 && `/approve lets ${calls.map(nameOf).join(' and ')} run, /deny REASON does not.`,
     hasMoney && '/approve goes over the cap for this step, /deny ends the run.',
   ].filter((hint) => hint !== false);

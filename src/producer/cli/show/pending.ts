@@ -107,6 +107,11 @@ export function flowText({ rule, argument, source }: FlowFinding): string {
   return [rule, argument && `in ${oneLine(argument, 128)}`, from].filter((part) => part !== undefined).join(' ');
 }
 
+/** The same, a line each. */
+export function changeLines({ toolChange }: Pick<PendingView, 'toolChange'>): readonly string[] {
+  return known(changeRows(toolChange)).map(([name, value]) => `${name}: ${value}`);
+}
+
 /** What the server of the tool has changed: granting the call accepts it. */
 function changeRows(change: PendingView['toolChange']): Fact[] {
   if (!change) return [];

@@ -279,6 +279,18 @@ test('a list that changes unasked is compared before any call', async () => {
   expect((await step(opened)).world.result(0)).toMatchObject({ errorKind: 'capability_blocked' });
 });
 
+test('no script calls a tool that has changed, and with confirm only a model does', async () => {
+  const server = changing(send());
+  const pins = inMemoryToolPins(systemClock);
+  await open(server.definition('refuse'), { pins });
+  server.offer(send('Other.'));
+  const catalogue = async (pin: string) =>
+    createToolRegistry((await open(server.definition(pin), { pins })).tools()).catalogue();
+  expect(await catalogue('refuse')).toEqual([]);
+  expect(await catalogue('confirm')).toMatchObject([{ name: 'send', description: 'Sends a letter.', gated: true }]);
+  expect(await catalogue('off')).toMatchObject([{ name: 'send', description: 'Other.', gated: false }]);
+});
+
 test('two workers at the first use agree on one of two descriptions', async () => {
   const pins = inMemoryToolPins(systemClock);
   const server = changing(send('One.'));
