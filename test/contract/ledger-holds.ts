@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
 import { ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';

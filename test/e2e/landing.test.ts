@@ -79,6 +79,11 @@ test('a worker that dies in the closing call leaves one that is paid, and none i
   expect(reservedMicrocents).toBe(0);
   expect(unconfirmedMicrocents).toBeGreaterThan(0);
   expect(spentMicrocents - unconfirmedMicrocents).toBe(view.costMicrocents);
+  // Redriven, it goes on with the step after its limit.
+  world.provider.gates.open('closing');
+  await world.mill.redrive({ runId: run.runId });
+  expect(await run.result()).toMatchObject({ status: 'completed', text: 'never seen whole' });
+  expect((await account(world, batch)).reservedMicrocents).toBe(0);
 });
 
 test('a worker that dies before it leaves the money where it is held, and the next one makes the closing call', async () => {

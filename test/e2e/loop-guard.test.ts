@@ -12,10 +12,14 @@ const looks = { calls: [{ name: 'look', args: { id: 'same' } }] };
 const circle = Array.from({ length: 30 }, () => looks);
 
 async function suspended(world: World, run: RunHandle) {
-  return await until(`run ${run.runId} waits`, async () => {
-    const view = await world.mill.get(run.runId);
-    return view.status === 'suspended' ? view : undefined;
-  });
+  return await until(
+    `run ${run.runId} waits`,
+    async () => {
+      const view = await world.mill.get(run.runId);
+      return view.status === 'suspended' ? view : undefined;
+    },
+    45_000,
+  );
 }
 
 async function eventsOf<T extends RunEvent['type']>(world: World, { runId }: RunHandle, type: T) {
@@ -60,6 +64,12 @@ test('a denial over HTTP ends the run with no_progress, and other arguments for 
   const outcome = await run.result();
   expect(outcome).toMatchObject({ status: 'failed', error: { code: 'no_progress', retryable: false } });
   expect(await eventsOf(world, run, 'tool.approval.denied')).toMatchObject([{ reason: 'enough' }]);
+  // Redriven, it has a new ladder.
+  await world.mill.redrive({ runId: run.runId });
+  const again = await suspended(world, run);
+  expect(again.pending[0]?.toolCallId).not.toBe(toolCallId);
+  expect(world.provider.callsOf(run.runId).length).toBeGreaterThan(4);
+  await world.mill.cancel(run.runId);
 });
 
 test('an operator switches the guard on for agents that say nothing about it', async () => {

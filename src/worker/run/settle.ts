@@ -7,7 +7,7 @@ import { clean } from '../../shared/contract/flow-label.ts';
 import { textOf, type FlowLabel } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import { workOf } from '../../shared/contract/run.ts';
-import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
+import { journalVersion, type JournalEntry, type JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { SuspendedWait } from '../turn/turn-ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
@@ -240,11 +240,12 @@ async function close(
   if (state.holdsMoney)
     for (const runId of await ports.ledger.releaseHold(run.accounts)) wake(runId, 'there is money for it now');
   const { thread, record } = run;
+  const last = forRedrive(state, ended.error?.code);
   const end = { ...turn, error: ended.error?.code, durationMs: durationMs(record, ports.clock) };
   if (thread) await recordTurn(thread, end, ports);
   const endedAt = new Date(ports.clock.now()).toISOString();
   await run.writer.commit({
-    entries: [{ v: 1, t: 'closed', status, error: ended.error }],
+    entries: [...last, { v: 1, t: 'closed', status, error: ended.error }],
     patch: defined({
       ...totalsOf(state),
       ...ended,
@@ -270,6 +271,15 @@ function answerLabel(
   const { text = error?.message ?? '', structured } = result ?? {};
   const labels = labelsOfRun([...readBy(state), ...resultsSoFar(state)], [agent?.definition.instructions ?? '']);
   return labels.of(structured === undefined ? text : `${text}\n${jsonText(structured)}`) ?? clean;
+}
+
+/** What a failed run must not meet again when it is redriven, and goes on from its journal. */
+function forRedrive({ closing, step }: TurnState, code: ErrorInfo['code'] | undefined): JournalEntry[] {
+  if (code === undefined || step === 0) return [];
+  return [
+    ...(closing ? [{ v: journalVersion, t: 'closing_failed' } as const] : []),
+    ...(code === 'no_progress' ? [{ v: journalVersion, t: 'loop_cleared', step } as const] : []),
+  ];
 }
 
 /** The error as callers may see it: redacted, bounded, with the correlation id of its log line. */

@@ -112,7 +112,10 @@ function unanswered(
     : 'the run reached a limit';
   emit({
     type: 'tool.execute.error',
-    ...{ toolCallId, toolName, success: false, durationMs: 0 },
+    toolCallId,
+    toolName,
+    success: false,
+    durationMs: 0,
     error: { kind, message, hint: toolErrorHints[kind] },
   });
   const { content } = errorResult({ kind, message }, toolName);

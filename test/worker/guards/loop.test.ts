@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolErrorText } from '../../../src/shared/base/errors.ts';
 import { loopGuard, loopGuardOf } from '../../../src/shared/contract/agent/loop-guard.ts';

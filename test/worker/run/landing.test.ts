@@ -1,12 +1,17 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
+import {
+  createScriptedProvider,
+  type ModelScript,
+  type ScriptedAnswer,
+} from '../../../src/worker/llm/backends/scripted.ts';
+import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { closesAtLimit } from '../../../src/worker/run/limits.ts';
 import { tool } from '../tools/world.ts';
 import { makeJobs } from './job-world.ts';
 
-const looks: ModelScript = ({ messages }) => {
+const looks = ({ messages }: LlmRequest): ScriptedAnswer => {
   const isLast = messages.at(-1)?.role === 'user' && messages.length > 2;
   return isLast ? { text: 'What I have.' } : { toolCalls: [{ name: 'look' }] };
 };
@@ -17,10 +22,10 @@ function makePayer(takesMs = 0, limits: Record<string, number | boolean> = {}) {
     jobs.clock.jump(takesMs);
     return 'blue '.repeat(300);
   });
-  const dear: ModelScript = (request, signal) => {
+  const dear: ModelScript = (request) => {
     const input = Math.ceil(Buffer.byteLength(JSON.stringify(request.messages)) / 4);
     const output = request.maxOutputTokens ?? 4_096;
-    return { ...looks(request, signal), usage: { input, output, cached: 0, cacheWrite: 0, total: input + output } };
+    return { ...looks(request), usage: { input, output, cached: 0, cacheWrite: 0, total: input + output } };
   };
   const agent = defineAgent({
     id: 'a',
@@ -40,13 +45,12 @@ test('no run spends more than its cap, a run that began ends with an answer, and
       await jobs.deliver(runId);
       const record = await jobs.load(runId);
       expect(record?.costMicrocents).toBeLessThanOrEqual(maxCostMicrocents);
-      if (record?.steps === 0) expect(record).toMatchObject({ status: 'failed', error: { code: 'budget_exceeded' } });
-      else expect(record).toMatchObject({ status: 'completed', result: { text: 'What I have.' } });
-      expect(record?.result?.incomplete).toEqual(
-        record?.steps === 0 ? undefined : { reason: expect.any(String) as string },
-      );
+      const reason = expect.any(String) as string;
+      const answered = { status: 'completed', result: { text: 'What I have.', incomplete: { reason } } };
+      const refused = { status: 'failed', error: { code: 'budget_exceeded' } };
+      expect(record).toMatchObject(record?.steps === 0 ? refused : answered);
       const left = maxCostMicrocents - (record?.costMicrocents ?? 0);
-      if (left < 1) return;
+      fc.pre(left > 0);
       const run = { capMicrocents: maxCostMicrocents, onExceed: 'fail' as const };
       const accounts = { runId, tenant: record?.tenant ?? '', agentId: 'a', run };
       const all = { provider: 'scripted', model: 'other', wanted: left, least: left, force: false };

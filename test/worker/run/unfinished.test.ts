@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Redactor } from '../../../src/shared/base/redact.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { childEndOf } from '../../../src/shared/state/run/children/children.ts';
 import { outcomeViewOf, viewOf } from '../../../src/shared/contract/run.ts';
@@ -80,14 +81,20 @@ test('it lists the latest ten results, each bounded, and counts the others', () 
     [],
     [
       {
-        ...{ v: 1, t: 'model_response', step: 1, finishReason: 'tool_use', attempts: [], provider: 'p', model: 'm' },
+        v: 1,
+        t: 'model_response',
+        step: 1,
+        finishReason: 'tool_use',
+        attempts: [],
+        provider: 'p',
+        model: 'm',
         message: { role: 'assistant', parts: calls },
         usage: { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0 },
       },
-      ...calls.map(({ id }, index) => ({
-        ...({ v: 1, t: 'tool_result', step: 1, index } as const),
-        ...{ toolCallId: id, toolName: 'look', content: `${index} `.repeat(2_000) },
-      })),
+      ...calls.map(({ id: toolCallId }, index): JournalEntry => {
+        const content = `${index} `.repeat(2_000);
+        return { v: 1, t: 'tool_result', step: 1, index, toolCallId, toolName: 'look', content };
+      }),
     ],
   );
   const unfinished = unfinishedOf(state, '', new Redactor());

@@ -137,8 +137,8 @@ test('a worker that continues makes the closing call only where none was begun',
     const isAnswered = isBegun && journal.at(-1)?.t === 'model_response';
     const next = makeTurn(looking, [...journal]);
     const outcome = await next.run();
-    if (isBegun && !isAnswered) expect(outcome).toMatchObject({ status: 'failed', error: { code: 'turn_limit' } });
-    else expect(outcome).toMatchObject(incomplete('maxSteps'));
+    const failed = { status: 'failed', error: { code: 'turn_limit' } };
+    expect(outcome).toMatchObject(isBegun && !isAnswered ? failed : incomplete('maxSteps'));
     const closing = next.requests.filter(({ messages }) => isAskedToClose(messages));
     expect(closing).toHaveLength(isBegun ? 0 : 1);
   }

@@ -134,21 +134,30 @@ test('a person is asked on the third rung, with what was called and how often, a
   expect(again).toMatchObject({ status: 'suspended', wait: { pending: [{ id: 'loop-guard:2' }] } });
 });
 
-test('a denial, and no decision in time, end the run with no_progress', async () => {
-  for (const granted of [false, undefined]) {
-    const journal: JournalEntry[] = [];
-    const asking = { ...stubborn, spec: { ...guarded, people } };
-    decide(journal, await makeTurn(asking, journal).run(), granted);
-    const next = makeTurn(asking, journal);
-    if (granted === undefined) {
-      expect(await next.run()).toMatchObject({ status: 'suspended', wait: { pending: [{ id: 'loop-guard:1' }] } });
-      await next.clock.advance(people.ttlMs + 1);
-    }
-    expect(await next.run()).toMatchObject({ status: 'failed', error: { code: 'no_progress' } });
-    expect(next.requests).toEqual([]);
-    const reason = granted === false ? 'a person denied it' : 'expired';
-    expect(next.eventsOf('tool.approval.denied')).toMatchObject([{ toolCallId: 'loop-guard:1', reason }]);
-  }
+/** A turn that was suspended on the third rung, after this decision. */
+async function afterAsking(granted: boolean | undefined) {
+  const journal: JournalEntry[] = [];
+  const asking = { ...stubborn, spec: { ...guarded, people } };
+  decide(journal, await makeTurn(asking, journal).run(), granted);
+  return makeTurn(asking, journal);
+}
+
+const noProgress = { status: 'failed', error: { code: 'no_progress' } };
+
+test('a denial ends the run with no_progress', async () => {
+  const next = await afterAsking(false);
+  expect(await next.run()).toMatchObject(noProgress);
+  expect(next.requests).toEqual([]);
+  const denied = { toolCallId: 'loop-guard:1', reason: 'a person denied it', by: 'ann' };
+  expect(next.eventsOf('tool.approval.denied')).toMatchObject([denied]);
+});
+
+test('without a decision the run waits still, and ends like after a denial when the time is over', async () => {
+  const next = await afterAsking(undefined);
+  expect(await next.run()).toMatchObject({ status: 'suspended', wait: { pending: [{ id: 'loop-guard:1' }] } });
+  await next.clock.advance(people.ttlMs + 1);
+  expect(await next.run()).toMatchObject(noProgress);
+  expect(next.eventsOf('tool.approval.denied')).toMatchObject([{ toolCallId: 'loop-guard:1', reason: 'expired' }]);
 });
 
 test('a worker that continues from any point of the journal takes the same rungs', async () => {

@@ -197,6 +197,9 @@ export class JournalFold {
       case 'loop_cleared':
         this.#state.loop = { ...noLoop, freshFrom: entry.step, asks: this.#state.loop.asks };
         return;
+      case 'closing_failed':
+        this.#state.closing = undefined;
+        return;
       case 'closing_held':
         this.#state.holdsMoney = true;
         return;
@@ -374,7 +377,10 @@ export class JournalFold {
       rungs: new Map([...loop.rungs, [subject, { action, step }]]),
       withdrawn: [...new Set([...loop.withdrawn, ...withdrawn])],
       ask: ask && {
-        ...{ pattern, subject, count, id: ask.id },
+        pattern,
+        subject,
+        count,
+        id: ask.id,
         requestedAtMs: Date.parse(ask.requestedAt),
         expiresAtMs: Date.parse(ask.expiresAt),
       },

@@ -67,6 +67,7 @@ function entry<const T extends string, const S extends z.ZodRawShape>(t: T, shap
  * - loop_guarded: the run goes in circles: the model is warned, tools are withdrawn, or a person is asked
  * - loop_cleared: that person lets it go on: the ladder begins anew
  * - closing_held: from here on the run may hold money for a closing call
+ * - closing_failed: it gave no answer, and the run fails: one that is redriven goes on from here
  * - closing: the run has reached a limit, and its closing call is about to be sent: once, whatever becomes of it
  * - steered: what the user wrote while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
@@ -166,6 +167,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     ask: z.object({ id: text, requestedAt: text, expiresAt: text }).optional(),
   }),
   entry('loop_cleared', { step }),
+  entry('closing_failed', {}),
   entry('closing_held', {}),
   entry('closing', { step, reason: incompleteReason, error: z.object({ code: errorCode, message: text }) }),
   entry('steered', { messages: z.array(steeringMessage) }),
