@@ -40,7 +40,7 @@ export class PlanProvider implements AsyncDisposable {
   readonly titled: string[] = [];
   blockTitles = false;
   unplanned: Unplanned = () => undefined;
-  /** What the model writes for `%name` in arguments: texts that the run's input, and so its user, does not have. */
+  /** What the model writes for `%name`: texts that the run's input, and so its user, does not have. */
   readonly words = new Map<string, string>();
   /** Summaries that were asked for. */
   summaries = 0;
@@ -93,7 +93,9 @@ export class PlanProvider implements AsyncDisposable {
     this.#calls.push(call);
     response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
     const said =
-      step.text === undefined ? step : { ...step, text: step.text.replace('%call', `${this.#calls.length}`) };
+      step.text === undefined
+        ? step
+        : { ...step, text: inWords(step.text.replace('%call', `${this.#calls.length}`), this.words) };
     await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#reply(said))(response, request);
   }
 
@@ -129,9 +131,13 @@ export class PlanProvider implements AsyncDisposable {
 }
 
 function callChunks({ calls = [] }: PlannedStep, words: ReadonlyMap<string, string>): string {
-  const written = (args: unknown) =>
-    [...words].reduce((text, [name, word]) => text.replaceAll(`%${name}`, word), JSON.stringify(args));
-  return calls.map(({ name, args = {}, id }, index) => callChunk(index, name, written(args), id)).join('');
+  return calls
+    .map(({ name, args = {}, id }, index) => callChunk(index, name, inWords(JSON.stringify(args), words), id))
+    .join('');
+}
+
+function inWords(text: string, words: ReadonlyMap<string, string>): string {
+  return [...words].reduce((written, [name, word]) => written.replaceAll(`%${name}`, word), text);
 }
 
 function callChunk(index: number, name: string, args: string, id = `call_${index}`): string {

@@ -55,7 +55,7 @@ async function play(agents: readonly AgentSource[], plan: Plan) {
   if (!first) throw new Error('there is no agent');
   const handle = createAgentWith(first, { agents: others, provider, env: {} });
   const view = await handle.run('What is new?');
-  const { record, entries } = await handle.state(view.runId);
+  const { record, entries } = handle.state(view.runId);
   const last = (agent: string): readonly Message[] => requests.findLast(({ model }) => model === agent)?.messages ?? [];
   return {
     view,
@@ -173,7 +173,7 @@ describe('what a parent has read', () => {
     expect(seen.resultIn('parent')).toMatchObject({ trust: 'external', flow: { sources: mail } });
   });
 
-  test.for(['strip-tool-calls', 'summary', 'last-user', 'full'] as const)(
+  test.for(['strip-tool-calls', 'summary', 'full'] as const)(
     'goes along with a conversation that the filter %s lets through',
     async (kind) => {
       const filter = kind === 'summary' ? { kind, summaryLength: 2_000 } : { kind };
@@ -187,9 +187,8 @@ describe('what a parent has read', () => {
       });
       const messages = seen.first('child');
       expect(messages.at(-1)).toMatchObject({ role: 'user', flow: { sources: mail } });
-      const passed = messages.some((message) => JSON.stringify(message).includes(attack));
-      expect(passed).toBe(kind !== 'last-user');
-      if (passed) expect(follows(messages)).toBe(true);
+      expect(JSON.stringify(messages)).toContain(attack);
+      expect(follows(messages)).toBe(true);
       const vouching = messages.filter((message) => message.role === 'user' && !message.flow);
       expect(JSON.stringify(vouching)).not.toContain(attack);
     },
@@ -225,7 +224,7 @@ describe('a summary', () => {
   });
 
   test('follows what stays behind it, whose source it has replaced', async () => {
-    const { next } = await twoTurns([step('read_long'), ...Array<ScriptedAnswer>(7).fill(quoting)]);
+    const { next } = await twoTurns([step('read_long'), ...Array.from({ length: 7 }, () => quoting)]);
     const [summary, ...rest] = next.filter(({ role }) => role !== 'system');
     expect(isSummary(summary)).toBe(true);
     expect(summary?.role === 'user' && summary.content).not.toContain(attack);

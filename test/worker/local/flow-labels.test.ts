@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
@@ -29,7 +29,10 @@ const filters: readonly HandoffFilterDescriptor[] = [
 const words = ['amber', 'brook', 'cedar', 'delta', 'ember', 'fjord', 'grove', 'haven', 'islet', 'jetty'];
 /** Of strangers: unlike every other one, and long enough to be followed. */
 const passage = (n: number) =>
-  `stranger ${[...String(1_000 + n)].map((digit) => words[Number(digit)]).join(' ')} says so ${n}x`;
+  `stranger ${String(1_000 + n)
+    .split('')
+    .map((digit) => words[Number(digit)])
+    .join(' ')} says so ${n}x`;
 const passages = /stranger [a-z ]+ says so \d+x/g;
 
 /** What stands in a request that a stranger wrote. */
