@@ -361,7 +361,7 @@ describe('commentary', () => {
     const { events, view } = await read(agent.stream('Look.'));
     expect(view.status).toBe('failed');
     expect(JSON.stringify(events)).not.toContain('look now');
-    expect(JSON.stringify((await agent.state(view.runId)).record)).not.toContain('look now');
+    expect(JSON.stringify(agent.state(view.runId).record)).not.toContain('look now');
   });
 });
 

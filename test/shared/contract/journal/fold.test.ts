@@ -397,3 +397,38 @@ test('what people were shown of the data flow, and what they have put into a cal
   expect(state.edits).toEqual(['bob@corp.example']);
   expect(continueFrom(state).state.edits).toEqual(['bob@corp.example']);
 });
+
+test('what was denied to a run is known from its journal, once each, with what its model knew of it', () => {
+  const report = { denials: [{ agentId: 'child', kind: 'run' as const }], origins: [] };
+  const end = {
+    kind: 'child',
+    id: 'r2',
+    status: 'failed',
+    text: '',
+    costMicrocents: 0,
+    steps: 1,
+    at: 'now',
+    leaks: report,
+  };
+  const entries: JournalEntry[] = [
+    answered(1, 'a', 'b', 'c'),
+    called(1, 0, { errorKind: 'approval_denied', toolName: 'pay' }),
+    called(1, 1, { errorKind: 'execution_failed', toolName: 'look' }),
+    called(1, 2, { denied: [{ agentId: '', kind: 'capability', toolName: 'read' }], toolName: 'code_execute' }),
+    answered(2, 'a'),
+    { v: 1, t: 'decided', at: '2026-11-01T00:00:00.000Z', decisions: [end as never] },
+    called(2, 0, { errorKind: 'approval_denied', toolName: 'pay' }),
+  ];
+  const before = [
+    { agentId: '', kind: 'person', toolName: 'pay' },
+    { agentId: '', kind: 'capability', toolName: 'read' },
+  ];
+  const state = foldJournal(question, entries);
+  expect(state.knownDenials).toEqual(before);
+  expect(state.denials).toEqual([before[1], report.denials[0], before[0]]);
+  for (let cut = 0; cut <= entries.length; cut++) {
+    const growing = continueFrom(foldJournal(question, entries.slice(0, cut)));
+    for (const entry of entries.slice(cut)) growing.add(entry);
+    expect([growing.state.denials, growing.state.knownDenials]).toEqual([state.denials, state.knownDenials]);
+  }
+});
