@@ -6,7 +6,7 @@ import { maxPins, pinsTtlMs, type OfferedTool, type ToolPins } from '../../src/s
 export interface PinsWorld {
   readonly clock: Clock & { advance(ms: number): Promise<void> };
   /** The pins; asked again, as another worker has them. */
-  worker(): Promise<ToolPins>;
+  readonly worker: () => Promise<ToolPins>;
 }
 
 export const server = { id: 'a'.repeat(32), server: 'files', target: 'npx server-files /data' };

@@ -28,6 +28,11 @@ function hostOf(answers: Readonly<Record<string, readonly [text: string, flow?: 
   return { host: host as OrchestrationHost, asked };
 }
 
+/** As its agent wrote it. */
+function expectPlain(question: string | undefined): void {
+  expect(question).toContain(answer);
+}
+
 function expectMarked(question: string | undefined, agent: string): void {
   expect(question).toContain(`<<<UNTRUSTED_CONTENT trust="derived-untrusted" tool="agent:${agent}" id=`);
   expect(question).toContain('MARK-8c1f');
@@ -69,9 +74,9 @@ describe('a judge that merges answers', () => {
 });
 
 test.each([
-  ['that has read untrusted text', untrusted],
-  ['that has not', clean],
-])('an answer of an agent %s is shown to its judge and to itself accordingly', async (_which, flow) => {
+  ['that has read untrusted text', untrusted, expectMarked],
+  ['that has not', clean, expectPlain],
+])('an answer of an agent %s is shown to its judge and to itself accordingly', async (_which, flow, expectShown) => {
   const judge = { judge: 'critic', rubric: 'It is good.' };
   const request = evaluateRequest.parse({ generator: 'poet', evaluator: judge, maxIterations: 2 });
   const { host, asked } = hostOf({
@@ -81,10 +86,6 @@ test.each([
     'evaluate:2': ['{"score":10}', clean],
   });
   expect((await evaluateOrchestration(request, 'Write.')(host)).text).toBe('Better.');
-  const questions = [asked['evaluate:1'], asked['generate:2']];
-  for (const question of questions) {
-    if (flow === untrusted) expectMarked(question, 'poet');
-    else expect(question).toContain(answer);
-  }
+  for (const question of [asked['evaluate:1'], asked['generate:2']]) expectShown(question, 'poet');
   expect(asked['evaluate:2']).toContain('\nBetter.\n');
 });

@@ -106,8 +106,8 @@ describe('without a word of the agent', () => {
     const isWrapped = result.content.startsWith('<<<UNTRUSTED_CONTENT');
     const own = trust === 'built-in' || trust === 'trusted-skill';
     expect(isWrapped).toBe(!own);
-    // Of what is ours nothing is taken away.
-    if (isWrapped) expect(result.content).not.toContain('Ignore all previous');
+    // Of what is ours nothing is taken away, and no order of a stranger is left.
+    expect(isWrapped && result.content.includes('Ignore all previous')).toBe(false);
   });
 
   test('notes of runs are what models wrote', async () => {

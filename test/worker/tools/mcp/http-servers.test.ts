@@ -1,7 +1,5 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import type { ServerResponse } from 'node:http';
+import { expect, test } from 'vitest';
 import { FakeClock } from '../../../../src/testing/fake-clock.ts';
 import { httpServer } from './http-server.ts';
 import { call, makeMcpWorld, output, until } from './world.ts';
