@@ -92,7 +92,7 @@ function closedTurn({ spec, growing: { state } }: Turn): TurnOutcome | undefined
 function unansweredCalls({ deps, growing: { state } }: Turn): JournalEntry[] {
   if (!hasOpenCalls(state)) return [];
   const open = state.calls.filter(({ status }) => status !== 'tool_result');
-  const entries = open.map((call) => unanswered(call, state, deps.emit));
+  const entries = open.map((call) => unanswered(call, state, (event) => deps.emit(event)));
   if (state.answer) {
     const { usage, finishReason } = state.answer;
     deps.emit({ type: 'step.end', stepNumber: state.step, usage, finishReason });

@@ -1,5 +1,5 @@
 import type { LoopAction } from '../../shared/contract/agent/loop-guard.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { jsonOr } from '../../shared/base/json.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import { journalVersion, type JournalEntryOf } from '../../shared/contract/journal/journal.ts';
@@ -21,7 +21,12 @@ export async function breakLoop(turn: Turn, finding: LoopFinding, action: 'nudge
   await recordEntry(turn, {
     t: 'loop_guarded',
     step: growing.state.step,
-    ...{ pattern, action, subject, count, text, withdrawn },
+    pattern,
+    action,
+    subject,
+    count,
+    text,
+    withdrawn,
   });
 }
 
@@ -37,14 +42,22 @@ export function askAboutLoop({ spec, growing: { state }, deps }: Turn, finding: 
     v: journalVersion,
     t: 'loop_guarded',
     step: state.step,
-    ...{ pattern, action: 'suspend', subject, count },
+    pattern,
+    action: 'suspend',
+    subject,
+    count,
     ask: { id, ...times },
   };
   const item = pendingOf(ask, approvers, { state, deps });
   const { toolName = '', args = {}, reason, classification = wholeRun } = item;
   const requested: EventBody = {
     type: 'tool.approval.requested',
-    ...{ toolCallId: id, toolName, args, reason, mode: 'approval', classification },
+    toolCallId: id,
+    toolName,
+    args,
+    reason,
+    mode: 'approval',
+    classification,
     ...times,
   };
   const events = [detected(state, finding, 'suspend'), requested];
@@ -108,6 +121,8 @@ function inWords({ pattern, subject, count }: Pick<LoopFinding, 'pattern' | 'sub
       return `${count} steps in a row brought nothing new`;
     case 'handoff_circle':
       return `the same agents handed the conversation to each other ${count} times`;
+    default:
+      return assertNever(pattern);
   }
 }
 
