@@ -133,8 +133,8 @@ async function serversOf(
       : [],
   );
   let isOpen = true;
-  const onToolsChanged = (changed: ChangedTools) => {
-    if (isOpen) emit({ type: 'mcp.tools_changed', ...changed, tools: [...changed.tools] });
+  const onToolsChanged = ({ server, pin, tools, more }: ChangedTools) => {
+    if (isOpen) emit({ type: 'mcp.tools_changed', server, pin, tools: [...tools], more });
   };
   const opened = await openServers?.(definition, { runId, tenant, results, onToolsChanged }, signal);
   return (

@@ -210,5 +210,5 @@ test('agents lists what workers have announced', async () => {
   const { stdout } = await millrace(['agents', '--json'], { env: settings(prefix) });
   expect(JSON.parse(stdout)).toEqual([{ id: 'support', model: 'gpt-5.2-mini', tools: ['lookup_order'] }]);
   const pretty = await millrace(['agents'], { env: settings(prefix) });
-  expect(pretty.stdout).toMatch(/^support +gpt-5\.2-mini +lookup_order$/m);
+  expect(pretty.stdout).toMatch(/^support +gpt-5\.2-mini +lookup_order +off$/m);
 });
