@@ -55,7 +55,10 @@ const argumentRule = z
   .strictObject({
     /** Each value of the argument has to stand in one of these. `any` allows every value. */
     from: z.array(argumentOrigin).max(32).default([]),
-    /** Values that are allowed wherever they come from, compared without case; `*` stands for any characters. */
+    /**
+     * Values that are allowed wherever they come from, compared without case; `*` stands for any characters, in the host of a link
+     * for those of a host, and for no second `@`. Of several addresses in one text each has to match.
+     */
     allow: z.array(z.string().min(1).max(256)).max(1_000).default([]),
   })
   .refine(({ from, allow }) => from.length + allow.length > 0, 'give `from`, `allow` or both');

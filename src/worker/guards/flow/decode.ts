@@ -3,7 +3,7 @@ import { jsonOr } from '../../../shared/base/json.ts';
 /** How often a text may have been encoded again. */
 const maxRounds = 3;
 /** Decoded texts of one text. */
-const maxTexts = 256;
+const maxTexts = 4_096;
 /** The most characters that decoding one text may bring to light, beside those of the text itself. */
 const maxDecodedChars = 524_288;
 /** Up to this length every kind of escape is also decoded by itself. */
@@ -47,7 +47,15 @@ export function decodingsOf(text: string): Decoded {
 type Decoder = (text: string) => readonly string[];
 
 /** Of what stands anywhere in a text: each answers with the whole text, or with nothing when there is nothing to decode. */
-const unescaping: readonly Decoder[] = [plainLetters, unescaped, percentDecoded, entitiesDecoded, printableDecoded];
+const unescaping: readonly Decoder[] = [
+  plainLetters,
+  unescaped,
+  percentDecoded,
+  entitiesDecoded,
+  printableDecoded,
+  withoutMarkup,
+  spokenSigns,
+];
 const ofTokens: readonly Decoder[] = tokenDecoders();
 
 function decodedOnce(text: string): readonly string[] {
@@ -66,12 +74,13 @@ function plainLetters(text: string): readonly string[] {
   return plain.test(text) ? [] : [text.normalize('NFKC').replaceAll(unseen, '')];
 }
 
-const escapes = /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{3})|([^ux0-7]))|%u([0-9a-f]{4})/gi;
+const escapes =
+  /\\(?:u\{([0-9a-f]{1,6})\}|u(?:0{4})?([0-9a-f]{4})|x([0-9a-f]{2})|([0-7]{3})|([^ux0-7]))|(?:%u|\bU\+)([0-9a-f]{4,5})\b ?/gi;
 const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v', '\n': '' };
 
 /** `\n`, `\u0061`, `\x61`, `\141`, `\u{61}`, `%u0061`: as JSON, JavaScript and shells write characters. */
 function unescaped(text: string): readonly string[] {
-  if (!text.includes('\\') && !text.includes('%u')) return [];
+  if (!text.includes('\\') && !/%u|U\+/i.test(text)) return [];
   return [
     text.replaceAll(escapes, (whole, braced, unicode, hex, octal, letter: string | undefined, percent) => {
       if (letter !== undefined) return controls[letter] ?? letter;
@@ -79,6 +88,27 @@ function unescaped(text: string): readonly string[] {
         octal === undefined ? Number.parseInt(braced ?? unicode ?? hex ?? percent, 16) : Number.parseInt(octal, 8);
       return characterOf(code) ?? whole;
     }),
+  ];
+}
+
+const mailSigns = /\s{0,2}(?:[[({<]\s?(?:at|@)\s?[\])}>]|\bat\b(?=\s{1,2}[\p{L}\p{N}-]{1,64}\s{1,2}dot\b))\s{0,2}/giu;
+const dots = /\s{0,2}(?:[[({<]\s?(?:dot|\.)\s?[\])}>]|(?<=\S\s{1,2})\bdot\b(?=\s{1,2}\S))\s{0,2}/gi;
+
+/** `eve (at) shop (dot) example`: as people write addresses that no machine should find. */
+function spokenSigns(text: string): readonly string[] {
+  return /\bat\b[^\n]{1,80}\bdot\b|[[({<]\s*(?:dot|at|@)\s*[\])}>]/i.test(text)
+    ? [text.replaceAll(mailSigns, '@').replaceAll(dots, '.')]
+    : [];
+}
+
+/** What a reader sees of HTML and Markdown: the words without tags, comments and the targets of links. */
+function withoutMarkup(text: string): readonly string[] {
+  if (!/<[a-z!/]|\]\(/i.test(text)) return [];
+  return [
+    text
+      .replaceAll(/<!--[^<>]{0,1000}-->/g, '')
+      .replaceAll(/<\/?[a-z][^<>]{0,1000}>/gi, '')
+      .replaceAll(/\]\([^()\s]{0,1000}\)/g, ']'),
   ];
 }
 
@@ -140,20 +170,30 @@ function entitiesDecoded(text: string): readonly string[] {
 function tokenDecoders(): readonly Decoder[] {
   const base64 = /[A-Za-z0-9+/_-]{8,}(?:\s{1,2}[A-Za-z0-9+/_-]{40,})*={0,2}/g;
   const base32 = /[A-Z2-7]{16,}={0,6}/gi;
-  const hex = /(?:(?:0x|\\x|%)?[0-9a-f]{2}[\s:,;-]{0,2}){7,}(?:0x|\\x|%)?[0-9a-f]{2}/gi;
+  const hex = /(?:(?:0x|\\x|%)?[0-9a-f]{2}[\s:,;|._-]{0,2}){7,}(?:0x|\\x|%)?[0-9a-f]{2}/gi;
   const binary = /(?:[01]{8}[\s,;]{0,2}){7,}[01]{8}/g;
-  const decimal = /(?:\b\d{2,5}[\s,;]{1,3}){7,}\d{2,5}\b/g;
+  const decimal = /(?:\b\d{2,5}[^\d.]{1,8}){7,}\d{2,5}\b/g;
+  const spaced = /(?:[A-Za-z0-9+/_-][ .,|]){15,}[A-Za-z0-9+/_=-]+/g;
+  const css = /(?:\\[0-9a-f]{1,6}\s?){8,}/gi;
   return [
     (text) => matches(text, base64).flatMap(base64Decoded),
     (text) => matches(text, base32).flatMap((token) => readable(base32Bytes(token))),
     (text) => matches(text, hex).flatMap((token) => readable(hexBytes(token))),
     (text) => matches(text, binary).flatMap((token) => readable(codes(token.match(/[01]{8}/g), 2))),
-    (text) => matches(text, decimal).flatMap((token) => [charactersOf((token.match(/\d+/g) ?? []).map(Number))]),
+    (text) => matches(text, decimal).flatMap((token) => charactersIn(token, /\d+/g, 10)),
+    (text) => matches(text, spaced).flatMap((token) => base64Decoded(token.replaceAll(/[ .,|]/g, ''))),
+    (text) => matches(text, css).flatMap((token) => charactersIn(token, /[0-9a-f]{1,6}/gi, 16)),
+    (text) => (text.length > maxTriedChars ? [] : base64Decoded(text.replaceAll(/[^A-Za-z0-9+/]/g, ''))),
   ];
 }
 
 function matches(text: string, pattern: RegExp): readonly string[] {
   return text.match(pattern) ?? [];
+}
+
+function charactersIn(token: string, code: RegExp, radix: number): readonly string[] {
+  const text = charactersOf(matches(token, code).map((one) => Number.parseInt(one, radix)));
+  return isText(text) ? [text] : [];
 }
 
 /** Numbers that are codes of readable characters, as these characters; otherwise nothing. */
@@ -224,6 +264,16 @@ function bytesText(hex: string): string {
 
 function characterOf(code: number): string | undefined {
   return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : undefined;
+}
+
+/** A text backwards, and with each letter half the alphabet on: too cheap a trick to let pass. */
+export function turned(text: string): readonly string[] {
+  if (text.length > maxTriedChars) return [];
+  const half = (letter: string) => {
+    const code = letter.charCodeAt(0);
+    return String.fromCharCode(code + ((code | 0x20) < 0x6e ? 13 : -13));
+  };
+  return [Array.from(text).toReversed().join(''), text.replaceAll(/[a-z]/gi, half)];
 }
 
 /** The JSON value in a text that is one, or looks like one; undefined where there is none. */

@@ -8,11 +8,13 @@ export function numbersIn(text: string): string[] {
   return [...(text.match(single) ?? []), ...(text.match(grouped) ?? [])].flatMap(readings);
 }
 
-const amount = /^[\s\p{Sc}]*[+-]?[\s\p{Sc}]*(\d(?:[\d.,'’_ \u00a0\u202f]*\d)?)\s*(?:\p{Sc}|[A-Za-z]{3}|%|,-)?\s*$/u;
+const amount = /^[\s\p{Sc}]*[+-]?[\s\p{Sc}]*(\d(?:[\d.,'’_ \u00a0\u202f]*\d)?)\s*(?:\p{Sc}|\p{L}{3,10}|%|,-)?\s*$/u;
+const power = /^\d{1,12}(?:\.\d{1,12})?e\+?\d{1,2}$/i;
 
 /** The readings of a value that is one number, maybe with a currency. Empty: it is none. */
 export function readingsOf(value: string): string[] {
   if (value.length > maxChars) return [];
+  if (power.test(value.trim())) return readings(String(Number(value)));
   const number = amount.exec(value.replace(/^[A-Za-z]{3}\s?(?=\d)/, ''))?.[1];
   return number === undefined ? [] : readings(number);
 }

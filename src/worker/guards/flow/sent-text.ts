@@ -1,7 +1,7 @@
 import { canonicalJson, deeperThan, maxLevels } from '../../../shared/base/json.ts';
 import type { FlowSource } from '../../../shared/contract/message.ts';
 import { argumentsOf, type Argument } from './arguments.ts';
-import { decodingsOf } from './decode.ts';
+import { decodingsOf, turned } from './decode.ts';
 import { formOf, joined, type Form } from './normalise.ts';
 import { passagesIn, type PassageMemory } from './passages.ts';
 
@@ -47,9 +47,12 @@ interface Part {
  */
 function sentText(free: readonly Argument[], before: readonly (readonly unknown[])[], minUnits: number) {
   const plain = free.map((argument): Part => ({ argument, form: formOf(String(argument.value)) }));
-  const decoded = free.flatMap((argument) =>
-    decodingsOf(String(argument.value)).texts.map((text): Part => ({ argument, form: formOf(text) })),
-  );
+  const hidden = (text: string, argument: Argument) =>
+    [...decodingsOf(text).texts, ...turned(text)].map((one): Part => ({ argument, form: formOf(one) }));
+  const decoded = [
+    ...free.flatMap((argument) => hidden(String(argument.value), argument)),
+    ...joinedTexts(free).flatMap(({ text, argument }) => hidden(text, argument)),
+  ];
   const parts: readonly Part[][] = [
     ...plain.map((part) => [part]),
     ...decoded.map((part) => [part]),
@@ -63,12 +66,23 @@ function sentText(free: readonly Argument[], before: readonly (readonly unknown[
   ];
   const ends: { readonly end: number; readonly argument: Argument }[] = [];
   let at = 0;
-  const rows = parts.map((row) => {
-    for (const { form, argument } of row) ends.push({ end: (at += form.units.length), argument });
+  const rows = parts.map((row, place) => {
+    for (const { form, argument } of row) {
+      // Another form of an argument is another place: how far pieces are from each other there means nothing.
+      ends.push({ end: (at += form.units.length), argument: place < plain.length ? argument : { ...argument } });
+    }
     at++;
     return inRow(row);
   });
   return { units: joined(rows).units, argumentAt: (unit: number) => argumentBefore(ends, unit) };
+}
+
+/** All values as one text, for what is encoded as a whole and sent in parts. */
+function joinedTexts(free: readonly Argument[]) {
+  const values = free.filter(({ isName }) => !isName);
+  const argument = values.at(-1);
+  if (!argument || values.length < 2) return [];
+  return ['', ' '].map((between) => ({ argument, text: values.map(({ value }) => String(value)).join(between) }));
 }
 
 function argumentBefore(ends: readonly { readonly end: number; readonly argument: Argument }[], unit: number) {
@@ -90,7 +104,8 @@ function rowsOf(plain: readonly Part[], minUnits: number): Part[][] {
     return [{ ...part, form: formWith(gap) }];
   });
   const values = ends.filter(({ argument }) => !argument.isName);
-  return [ends, values.length < ends.length ? values : []].filter((row) => row.length > 1);
+  const names = ends.filter(({ argument }) => argument.isName);
+  return [ends, values, names].filter((row, at) => row.length > 1 && (at === 0 || row.length < ends.length));
 }
 
 function inRow(row: readonly Part[]): Form {

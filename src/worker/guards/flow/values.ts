@@ -17,6 +17,8 @@ const minChars = 4;
 const minNameChars = 3;
 const maxNameChars = 64;
 const minInnerChars = 6;
+/** A number as long as this is found within a longer one. */
+const minPartDigits = 10;
 
 /**
  * The values of an argument that are followed: the whole of it where it is a number or looks like an identifier, or where the
@@ -66,15 +68,20 @@ const bareHost =
 const account = /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}[A-Z0-9 -]{11,44}/giu;
 const phone = /(?<![\p{L}\p{N}])(?:\+|00)\d[\d ()./-]{6,24}\d(?!\d)/gu;
 
-function innerValues(text: string, isDestination: boolean): Value[] {
+function innerValues(given: string, isDestination: boolean): Value[] {
+  const text = given.replaceAll(/[。｡．]/g, '.');
+  const mails = text.match(mail) ?? [];
+  // Readers of links leave out line ends and tabs.
+  const links = text.includes('://') ? `${text} ${text.replaceAll(/[\t\r\n]/g, '')}` : text;
   const wholes = [
-    ...(text.match(mail) ?? []),
+    ...mails,
     ...(text.match(account) ?? []).flatMap(accountNumber),
     ...(text.match(phone) ?? []),
     ...(isDestination && text.length <= maxValueChars ? innerIdentifiers(text) : []),
   ];
   const hosts = [
-    ...[...text.matchAll(link)].map(([, rest = '']) => hostOf(rest)),
+    ...mails.map((address) => address.slice(address.lastIndexOf('@') + 1)),
+    ...[...links.matchAll(link)].map(([, rest = '']) => hostOf(rest)),
     ...[...text.matchAll(bareHost)].filter(([, end = '']) => isDestination || isTopLevel(end)).map(([host]) => host),
   ];
   return [
@@ -85,7 +92,8 @@ function innerValues(text: string, isDestination: boolean): Value[] {
 
 /** Words with digits in a longer destination, the last part of a path, and each word of a name. */
 function innerIdentifiers(text: string): string[] {
-  const words = text.split(/[\s,;<>()"'|:=/?&#\\]+/).filter((word) => plainOf(word).length >= minInnerChars);
+  const least = text.length <= maxNameChars && !/[/\\]/.test(text) ? minChars : minInnerChars;
+  const words = text.split(/[\s,;<>()"'|:=/?&#\\]+/).filter((word) => plainOf(word).length >= least);
   const last = text.split(/[/\\]/).at(-1) ?? '';
   const isPath = last !== text && plainOf(last).length >= minChars;
   const isPersons = text.length <= maxNameChars && /^[\p{L}\s.,'-]+$/u.test(text) && /\s/.test(text.trim());
@@ -138,7 +146,10 @@ function hasCheckDigits(text: string): boolean {
 
 /** Does the text name this value, in whatever way it is written? */
 export function brings(text: TrackedText, { text: value, kind }: Value): boolean {
-  return (kind !== 'host' && hasNumber(text, value)) || plainsOf(value).some((plain) => text.hasToken(plain, true));
+  if (kind !== 'host' && hasNumber(text, value)) return true;
+  return plainsOf(value).some(
+    (plain) => text.hasToken(plain, true) || (isLongNumber(plain) && text.plain.includes(plain)),
+  );
 }
 
 /** Does the text name just this value? Numbers in any form, account and phone numbers with any spacing, all others exactly. */
@@ -162,6 +173,10 @@ export function hostsAbove(host: string): string[] {
     .map((_, at) => labels.slice(at))
     .filter((rest, at) => at === 0 || (rest.length >= 2 && rest.join('').length > 6))
     .map((rest) => rest.join('.'));
+}
+
+function isLongNumber(plain: string): boolean {
+  return plain.length >= minPartDigits && /^\d+$/.test(plain);
 }
 
 /** Its letters and digits; those of a phone number with every way to write that a country follows. */

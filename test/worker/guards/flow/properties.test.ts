@@ -45,7 +45,7 @@ test('a passage is found in any three writings, whatever stands around it', () =
         found([page(`${before} ${text} ${after}`)], { args: { x: own, y: `${own}: ${written}` } }).join(),
       ).toContain('untrusted-to-sink');
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });
 
@@ -75,7 +75,7 @@ test('a passage is found in pieces of some words, over arguments and calls, in a
         expect(all.flatMap((one, place) => found(before(place), { args: one })).join()).toContain('untrusted-to-sink');
       },
     ),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });
 
@@ -89,7 +89,7 @@ test('texts that share nothing of a passage are not found, and neither is what t
       expect(found([page(text)], { args: { x: written }, policy: { trackValues: false } })).toEqual([]);
       expect(found([said(own), page(`${text} ${own}`)], { args: { x: own } })).toEqual([]);
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });
 
@@ -100,7 +100,7 @@ test('what a label says is enough to find a passage again where the text has gon
       const label = memoryOf([said(own), page(`${before} ${text}`)]).labelOf(written);
       expect(found([said(written, label)], { args: { x: text } }).join()).toContain('untrusted-to-sink');
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });
 
@@ -151,6 +151,6 @@ test('no text makes the guard throw, or answer differently the second time', () 
       expect(found(world, call)).toEqual(found(world, call));
       expect(memoryOf(world).labelOf(one + two)?.sources).toHaveLength(1);
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });
