@@ -1,4 +1,5 @@
 import { isUntrusted, lessTrusted, trustClass, type TrustClass } from './agent/trust.ts';
+import type { ChildEnd } from './control.ts';
 import { unionOf, type FlowLabel, type Message, type Origins } from './message.ts';
 
 /** The label of a text that must have one and has none, because an older worker wrote it: all of it counts as a stranger's. */
@@ -6,6 +7,14 @@ export const unlabelled: FlowLabel = { sources: [{ name: 'unknown', trust: 'exte
 
 /** The label of a text whose author has read nothing untrusted, and nothing but public. */
 export const clean: FlowLabel = { sources: [] };
+
+/**
+ * Of a child's answer, or of the reason why there is none. One that ended without a label and had begun was on a worker that knew
+ * none; nothing is quoted of a run that was stopped, or had not begun.
+ */
+export function labelOfEnd({ flow, steps, status }: Pick<ChildEnd, 'flow' | 'steps' | 'status'>): FlowLabel {
+  return flow ?? (steps === 0 || status === 'cancelled' ? clean : unlabelled);
+}
 
 /** What one message brings that is untrusted, or not public. Undefined: nothing. */
 function originsOf(message: Message): Origins | undefined {

@@ -21,7 +21,7 @@ import type {
 import type { CapabilityResolver, SideChannels } from '../tools/capabilities.ts';
 import { defineTool } from '../tools/define.ts';
 import { ToolError } from '../tools/tool-error.ts';
-import type { Tool } from '../tools/tool.ts';
+import { ToolOutput, type Tool } from '../tools/tool.ts';
 import { unlessAborted } from '../../shared/base/deadline.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { threadNotFound } from '../../shared/contract/thread/thread.ts';
@@ -133,7 +133,9 @@ function runAgentTool({ threadId, askAgent }: ResolverContext<AgentDefinition>, 
     timeoutMs: longestAnswerMs,
     async execute({ agent, message }) {
       try {
-        return (await askAgent(agent, `${threadId}.${agent}`, message)).text;
+        const { text } = await askAgent(agent, `${threadId}.${agent}`, message);
+        // What it has read, in this thread of its own, is not known here.
+        return new ToolOutput(text, { flow: { sources: [{ name: `agent:${agent}`, trust: 'external' }] } });
       } catch (error) {
         const { code, message: why } = asRunError(error);
         throw new ToolError(code === 'depth_limit' ? 'depth_limit' : 'execution_failed', why, { cause: error });

@@ -1,5 +1,5 @@
 import type { ChildEnd } from '../../shared/contract/control.ts';
-import { clean, unlabelled } from '../../shared/contract/flow-label.ts';
+import { clean, labelOfEnd } from '../../shared/contract/flow-label.ts';
 import { unionOf, type FlowLabel } from '../../shared/contract/message.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { FlowMemory } from '../guards/flow/memory.ts';
@@ -20,8 +20,8 @@ export class AnswerLabels {
 
   /** Labels for what is made of the answers that there are now. */
   labels(): (text: string) => FlowLabel {
-    const ends = this.#ends.map(({ text, error, flow = unlabelled }) => {
-      return { text: `${text}\n${error?.message ?? ''}`, flow };
+    const ends = this.#ends.map((end) => {
+      return { text: `${end.text}\n${end.error?.message ?? ''}`, flow: labelOfEnd(end) };
     });
     if (!unionOf(ends.map(({ flow }) => flow))) return () => clean;
     const memory = new FlowMemory(this.#asked, () => false);

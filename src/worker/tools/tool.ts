@@ -98,15 +98,23 @@ export class ToolOutput {
   readonly isError: boolean;
   /** What made the value, where that is another tool: it is sanitised, labelled and withheld like a result of that one. */
   readonly origin: ResultOrigin | undefined;
+  /** What of it other tools or agents brought. */
+  readonly flow: FlowLabel | undefined;
 
   constructor(
     value: unknown,
-    options: { readonly handle?: string | undefined; readonly isError?: boolean; readonly origin?: ResultOrigin } = {},
+    options: {
+      readonly handle?: string | undefined;
+      readonly isError?: boolean;
+      readonly origin?: ResultOrigin;
+      readonly flow?: FlowLabel;
+    } = {},
   ) {
     this.value = value;
     this.handle = options.handle;
     this.isError = options.isError ?? false;
     this.origin = options.origin;
+    this.flow = options.flow;
   }
 }
 

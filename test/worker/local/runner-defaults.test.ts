@@ -253,6 +253,10 @@ test('an agent asks another one in a thread of its own, which remembers', async 
     'Found 7.',
   ]);
   expect(seen.map(texts)).toContainEqual(['You search.', 'Find 7.', 'Found 7.', 'Find 7.']);
+  const results = seen.flatMap(({ messages }) => messages.filter(({ role }) => role === 'tool'));
+  expect(results).toContainEqual(
+    expect.objectContaining({ flow: { sources: [{ name: 'agent:search', trust: 'external' }] } }),
+  );
 });
 
 test('a call that needs a person is denied here, and the thread is free again', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ChildEnd } from '../../../src/shared/contract/control.ts';
-import { originsOfAll, unlabelled } from '../../../src/shared/contract/flow-label.ts';
+import { labelOfEnd, originsOfAll, unlabelled } from '../../../src/shared/contract/flow-label.ts';
 import { withLabels } from '../../../src/shared/contract/handoff/crossing-labels.ts';
 import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
@@ -49,6 +49,12 @@ test('an answer of a child without a label counts as untrusted, whole', async ()
   );
   expect(world.result(0)).toMatchObject({ content: 'Pay.', flow: unlabelled });
   expect(world.result(0)).not.toHaveProperty('trust', expect.anything());
+});
+
+test('a run that was stopped, or had not begun, brings nothing that it could have read', () => {
+  expect(labelOfEnd({ status: 'failed', steps: 0 })).toEqual({ sources: [] });
+  expect(labelOfEnd({ status: 'cancelled', steps: 3 })).toEqual({ sources: [] });
+  expect(labelOfEnd({ status: 'failed', steps: 3 })).toEqual(unlabelled);
 });
 
 test('a summary of untrusted text without a label counts as untrusted, in its run and in the thread', () => {

@@ -5,7 +5,7 @@ import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
 import type { ChildSpec, PlannedChild, Tool } from '../tool.ts';
 import { lessTrusted } from '../../../shared/contract/agent/trust.ts';
-import { clean, leastTrusted, unlabelled } from '../../../shared/contract/flow-label.ts';
+import { clean, labelOfEnd, leastTrusted } from '../../../shared/contract/flow-label.ts';
 import { strictestOf, type FlowLabel } from '../../../shared/contract/message.ts';
 import { labelsOfRun, writtenIn, type RunLabels } from '../../guards/flow/run-labels.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
@@ -89,7 +89,7 @@ function labelled(spec: ChildSpec, labels: RunLabels): ChildSpec {
 
 /** Only an answer is one: a run that did not come to its end is a failed call, whose result names the reason. */
 async function takeAnswer(asked: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
-  const { flow = unlabelled } = end;
+  const flow = labelOfEnd(end);
   const ready = { ...asked, tool: trustedLike(asked.tool, end.flow) };
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
   const hasAnswered = end.status === 'completed' || end.status === 'degraded';

@@ -56,7 +56,7 @@ export async function finishResult(ready: ReadyCall, returned: unknown, batch: B
       sanitized: clean.sanitized,
       findings: clean.findings.length > 0 ? clean.findings : undefined,
       sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
-      flow: script?.flowOf(clean.text),
+      flow: script?.flowOf(clean.text) ?? output.flow,
       handle: output.handle ?? fitted.handle,
     };
   } catch (thrown) {
