@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { flowRule } from '../src/shared/contract/flow.ts';
 import { ownCorpus, readCorpus } from './guards/read-corpus.ts';

@@ -1,4 +1,5 @@
 import { jsonOr } from '../../../shared/base/json.ts';
+import { codePlaces } from './code-places.ts';
 
 /** How often a text may have been encoded again. */
 const maxRounds = 3;
@@ -56,12 +57,11 @@ const unescaping: readonly Decoder[] = [
   withoutMarkup,
   spokenSigns,
 ];
-const ofTokens: readonly Decoder[] = tokenDecoders();
 
 function decodedOnce(text: string): readonly string[] {
   const all = unescaping.reduce((now, decode) => decode(now)[0] ?? now, text);
   const single = text.length > maxTriedChars ? [] : unescaping.flatMap((decode) => decode(text));
-  return [all, ...single, ...ofTokens.flatMap((decode) => decode(text))];
+  return [all, ...single, ...tokensDecoded(text)];
 }
 
 // eslint-disable-next-line no-control-regex
@@ -166,24 +166,29 @@ function entitiesDecoded(text: string): readonly string[] {
   ];
 }
 
-/** Decoders of what stands in one token of its own kind of characters. */
-function tokenDecoders(): readonly Decoder[] {
-  const base64 = /[A-Za-z0-9+/_-]{8,}(?:\s{1,2}[A-Za-z0-9+/_-]{40,})*={0,2}/g;
-  const base32 = /[A-Z2-7]{16,}={0,6}/gi;
-  const hex = /(?:(?:0x|\\x|%)?[0-9a-f]{2}[\s:,;|._-]{0,2}){7,}(?:0x|\\x|%)?[0-9a-f]{2}/gi;
-  const binary = /(?:[01]{8}[\s,;]{0,2}){7,}[01]{8}/g;
-  const decimal = /(?:\b\d{2,5}[^\d.]{1,8}){7,}\d{2,5}\b/g;
-  const spaced = /(?:[A-Za-z0-9+/_-][ .,|]){15,}[A-Za-z0-9+/_=-]+/g;
-  const css = /(?:\\[0-9a-f]{1,6}\s?){8,}/gi;
+const base32 = /[A-Z2-7]{16,}={0,6}/gi;
+const hex = /(?:(?:0x|\\x|%)?[0-9a-f]{2}[\s:,;|._-]{0,2}){7,}(?:0x|\\x|%)?[0-9a-f]{2}/gi;
+const binary = /(?:[01]{8}[\s,;]{0,2}){7,}[01]{8}/g;
+const decimal = /(?:\b\d{2,5}[^\d.]{1,8}){7,}\d{2,5}\b/g;
+const spaced = /(?:[A-Za-z0-9+/_-][ .,|]){15,}[A-Za-z0-9+/_=-]+/g;
+const css = /(?:\\[0-9a-f]{1,6}\s?){8,}/gi;
+
+/** What stands in tokens of their own kind of characters. */
+function tokensDecoded(text: string): readonly string[] {
+  const places = codePlaces(text);
   return [
-    (text) => matches(text, base64).flatMap(base64Decoded),
-    (text) => matches(text, base32).flatMap((token) => readable(base32Bytes(token))),
-    (text) => matches(text, hex).flatMap((token) => readable(hexBytes(token))),
-    (text) => matches(text, binary).flatMap((token) => readable(codes(token.match(/[01]{8}/g), 2))),
-    (text) => matches(text, decimal).flatMap((token) => charactersIn(token, /\d+/g, 10)),
-    (text) => matches(text, spaced).flatMap((token) => base64Decoded(token.replaceAll(/[ .,|]/g, ''))),
-    (text) => matches(text, css).flatMap((token) => charactersIn(token, /[0-9a-f]{1,6}/gi, 16)),
-    (text) => (text.length > maxTriedChars ? [] : base64Decoded(text.replaceAll(/[^A-Za-z0-9+/]/g, ''))),
+    ...places.base64.flatMap(base64Decoded),
+    ...places.long.flatMap((run) => matches(run, base32)).flatMap((token) => readable(base32Bytes(token))),
+    ...places.hex.flatMap((part) => matches(part, hex)).flatMap((token) => readable(hexBytes(token))),
+    ...places.hex
+      .flatMap((part) => matches(part, binary))
+      .flatMap((token) => readable(codes(token.match(/[01]{8}/g), 2))),
+    ...(places.hasNumbers ? matches(text, decimal) : []).flatMap((token) => charactersIn(token, /\d+/g, 10)),
+    ...(places.hasSpaced ? matches(text, spaced) : []).flatMap((token) =>
+      base64Decoded(token.replaceAll(/[ .,|]/g, '')),
+    ),
+    ...(places.hasEscapes ? matches(text, css) : []).flatMap((token) => charactersIn(token, /[0-9a-f]{1,6}/gi, 16)),
+    ...(text.length > maxTriedChars ? [] : base64Decoded(text.replaceAll(/[^A-Za-z0-9+/]/g, ''))),
   ];
 }
 

@@ -29,9 +29,12 @@ export interface Form {
 /** Never throws, whatever the text holds; at most `limit` units. */
 export function formOf(text: string, limit = maxUnits): Form {
   const read = composed(clip(text, maxChars));
-  const form = new FormWriter(Math.min(limit, read.length * wideUnits + 1));
+  const most = isPlain(read) ? read.length : read.length * wideUnits + 1;
+  const form = new FormWriter(Math.min(limit, most));
   let at = 0;
   while (at < read.length && !form.isFull) {
+    at = form.addPlain(read, at);
+    if (at >= read.length || form.isFull) break;
     const code = read.codePointAt(at) ?? 0;
     form.add(code, at);
     at += code > 0xffff ? 2 : 1;
@@ -41,8 +44,12 @@ export function formOf(text: string, limit = maxUnits): Form {
 
 /** The same text with each character as one code point, where there is one: places of a form are places in this. */
 export function composed(text: string): string {
+  return isPlain(text) ? text : text.normalize('NFC');
+}
+
+function isPlain(text: string): boolean {
   // eslint-disable-next-line no-control-regex
-  return /^[\u0000-\u007f]*$/.test(text) ? text : text.normalize('NFC');
+  return !/[^\u0000-\u007f]/.test(text);
 }
 
 /** Letters and digits of a text in their one form, as a string to look for. */
@@ -98,13 +105,43 @@ class FormWriter {
     return this.#length >= this.#units.length;
   }
 
-  add(code: number, at: number): void {
-    if (code < 0x80) {
-      const kind = asciiKinds[code] ?? 'sign';
-      if (kind === 'sign') this.#edge = hardEdge;
-      else this.#put(code >= 0x41 && code <= 0x5a ? code + 0x20 : code, kind, at);
-      return;
+  /** Adds plain characters from a place on, which most texts are made of; answers with the place of the first other one. */
+  addPlain(text: string, from: number): number {
+    const units = this.#units;
+    const edges = this.#edges;
+    const starts = this.#starts;
+    const { length: end } = text;
+    const { length: full } = units;
+    let length = this.#length;
+    let edge = this.#edge;
+    let before = this.#before;
+    let at = from;
+    for (; at < end && length < full; at++) {
+      const code = text.charCodeAt(at);
+      if (code >= 0x80) break;
+      const unit = plainUnits[code] as number;
+      if (unit === 0) {
+        edge = hardEdge;
+        continue;
+      }
+      const kind: Kind = unit < 0x3a ? 'digit' : 'letter';
+      if (before !== kind) {
+        if (before === 'wide' || before === 'spaceless') edge = hardEdge;
+        else if (before !== undefined) edge |= softEdge;
+        before = kind;
+      }
+      units[length] = unit;
+      starts[length] = at;
+      edges[length++] = edge;
+      edge = 0;
     }
+    this.#length = length;
+    this.#edge = edge;
+    this.#before = before;
+    return at;
+  }
+
+  add(code: number, at: number): void {
     const folded = isPlainWide(code) ? String.fromCodePoint(code) : foldCharacter(shownLetter(code));
     for (const character of folded) {
       const kind = kindOf(character);
@@ -128,10 +165,12 @@ class FormWriter {
 
   finish(isMore: boolean): Form {
     this.#edges[this.#length] = hardEdge;
+    // A copy only where it saves much.
+    const part = this.#length * 2 < this.#units.length ? 'slice' : 'subarray';
     return {
-      units: this.#units.slice(0, this.#length),
-      edges: this.#edges.slice(0, this.#length + 1),
-      starts: this.#starts.slice(0, this.#length),
+      units: this.#units[part](0, this.#length),
+      edges: this.#edges[part](0, this.#length + 1),
+      starts: this.#starts[part](0, this.#length),
       cut: isMore,
     };
   }
@@ -140,10 +179,10 @@ class FormWriter {
 /** `wide`: a syllable or word in one character. `spaceless`: of a script that puts no spaces between words. */
 type Kind = 'letter' | 'digit' | 'wide' | 'spaceless' | 'sign';
 
-const asciiKinds: readonly Kind[] = Array.from({ length: 0x80 }, (_, code) => {
-  const character = String.fromCharCode(code);
-  if (/[0-9]/.test(character)) return 'digit';
-  return /[a-z]/i.test(character) ? 'letter' : 'sign';
+/** By code of a plain character: its unit, 0 for signs. */
+const plainUnits = Uint8Array.from({ length: 0x80 }, (_, code) => {
+  const character = String.fromCharCode(code).toLowerCase();
+  return /[a-z0-9]/.test(character) ? character.charCodeAt(0) : 0;
 });
 
 const wide = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Yi}]/u;

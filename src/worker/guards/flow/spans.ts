@@ -55,6 +55,7 @@ function lettersOf(units: Uint16Array, from: number, to: number): ReadonlySet<nu
 }
 
 const base = 0x01000193;
+const scatter = 0x9e3779b1;
 /** What a unit counts once it is the oldest of a window. */
 const oldest = Array.from({ length: minPiece - 1 }).reduce<number>((power) => Math.imul(power, base), 1);
 
@@ -82,12 +83,16 @@ class Chunk {
 
   spansIn(text: Uint16Array): Span[] {
     const spans: Span[] = [];
+    const [filter, shift] = [this.#filter, this.#shift];
     let hash = 0;
     /** Where the window begins that `hash` is about, once it is whole. */
     let start = 0;
     for (let at = 0; at < text.length; at++) {
-      hash = at - start < minPiece ? Math.imul(hash, base) + (text[at] ?? 0) : rolled(hash, text, at);
-      if (at - start + 1 < minPiece || !this.#mayHave(hash)) continue;
+      const seen = at - start;
+      const gone = seen < minPiece ? 0 : Math.imul(text[at - minPiece] as number, oldest);
+      hash = (Math.imul(hash - gone, base) + (text[at] as number)) | 0;
+      const slot = Math.imul(hash, scatter) >>> shift;
+      if (seen + 1 < minPiece || ((filter[slot >> 3] as number) & (1 << (slot & 7))) === 0) continue;
       const last = this.#measure(text, at - (minPiece - 1), spans);
       // The next window that nothing is known about ends behind what has been measured.
       start = Math.max(at, last) - (minPiece - 2);
@@ -128,20 +133,15 @@ class Chunk {
   }
 
   #mark(hash: number): void {
-    const slot = Math.imul(hash, 0x9e3779b1) >>> this.#shift;
+    const slot = Math.imul(hash, scatter) >>> this.#shift;
     this.#filter[slot >> 3] = (this.#filter[slot >> 3] ?? 0) | (1 << (slot & 7));
-  }
-
-  #mayHave(hash: number): boolean {
-    const slot = Math.imul(hash, 0x9e3779b1) >>> this.#shift;
-    return ((this.#filter[slot >> 3] ?? 0) & (1 << (slot & 7))) !== 0;
   }
 }
 
 /** The hash of the window that ends at a unit, from that of the window before it. */
 function rolled(hash: number, units: Uint16Array, at: number): number {
   const gone = at >= minPiece ? Math.imul(units[at - minPiece] ?? 0, oldest) : 0;
-  return Math.imul(hash - gone, base) + (units[at] ?? 0);
+  return (Math.imul(hash - gone, base) + (units[at] ?? 0)) | 0;
 }
 
 /** The suffix automaton of some units: every path from state 0 spells a piece of them, and every piece is a path. */
