@@ -15,7 +15,7 @@ export interface PassageMemory {
   vouchesForPassage(plain: string): boolean;
 }
 
-/** What a call sends: its units, and which argument each of them is of. */
+/** What a call sends: its units, and which argument each of them is of. Undefined: of none, an earlier call has sent it. */
 export interface SentText {
   readonly units: Uint16Array;
   readonly argumentAt: (unit: number) => object | undefined;
@@ -50,7 +50,8 @@ export function passagesIn({ units, argumentAt }: SentText, memory: PassageMemor
   return memory.untrusted.flatMap(({ tracked, source, sentBefore }) => {
     const text = tracked.form.units;
     const counts = (span: Span) => span.to - span.from >= minUnits || isMoreThanWord(span, tracked.form);
-    const own = unvouched(needle.spansIn(text).filter(counts), text, memory);
+    const isNew = (span: Span) => argumentAt(span.end - 1) !== undefined && counts(span);
+    const own = unvouched(needle.spansIn(text).filter(isNew), text, memory);
     if (own.length === 0) return [];
     let sent = sentFrom.get(sentBefore);
     if (!sent) sentFrom.set(sentBefore, (sent = sentNeedle(memory, sentBefore)));

@@ -39,6 +39,8 @@ export function passageFindings(
 interface Part {
   readonly form: Form;
   readonly argument: Argument;
+  /** An earlier call has sent it: what this call adds nothing to has been decided on then. */
+  readonly isBefore?: boolean;
 }
 
 /**
@@ -59,17 +61,18 @@ function sentText(free: readonly Argument[], before: readonly (readonly unknown[
     ...plain.flatMap((part) =>
       before.flatMap((calls) => {
         const tail = tailOf(calls, part.argument, minUnits - 1);
-        return tail ? [[{ argument: part.argument, form: tail }, part]] : [];
+        return tail ? [[{ argument: part.argument, form: tail, isBefore: true }, part]] : [];
       }),
     ),
     ...rowsOf(plain, minUnits),
   ];
-  const ends: { readonly end: number; readonly argument: Argument }[] = [];
+  const ends: { readonly end: number; readonly argument: Argument | undefined }[] = [];
   let at = 0;
   const rows = parts.map((row, place) => {
-    for (const { form, argument } of row) {
+    for (const { form, argument, isBefore = false } of row) {
       // Another form of an argument is another place: how far pieces are from each other there means nothing.
-      ends.push({ end: (at += form.units.length), argument: place < plain.length ? argument : { ...argument } });
+      const own = place < plain.length ? argument : { ...argument };
+      ends.push({ end: (at += form.units.length), argument: isBefore ? undefined : own });
     }
     at++;
     return inRow(row);
@@ -85,7 +88,10 @@ function joinedTexts(free: readonly Argument[]) {
   return ['', ' '].map((between) => ({ argument, text: values.map(({ value }) => String(value)).join(between) }));
 }
 
-function argumentBefore(ends: readonly { readonly end: number; readonly argument: Argument }[], unit: number) {
+function argumentBefore(
+  ends: readonly { readonly end: number; readonly argument: Argument | undefined }[],
+  unit: number,
+) {
   let [from, to] = [0, ends.length];
   while (from < to) {
     const middle = (from + to) >> 1;

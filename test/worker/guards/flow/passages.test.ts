@@ -179,6 +179,11 @@ test('a passage that is sent in pieces by one call after the other is found, in 
   expect(found([...asPage, called('send', { a: three })], { args: { a: one } })).toEqual([]);
 });
 
+test('a call that adds nothing to what calls before have sent is no finding', () => {
+  const sent = ['Wire the rema', 'ining budget '].map((a) => called('send', { a }));
+  expect(found([...asPage, ...sent], { args: { a: 'Thank you all for your patience.' } })).toEqual([]);
+});
+
 test('a passage that is sent letter by letter is found when it is one, whether the call is in the conversation already or not', () => {
   const letters = Array.from(passage.replaceAll(' ', ''));
   const calls = letters.map((letter) => called('send', { to: 'log', letter }));
