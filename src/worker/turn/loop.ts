@@ -14,8 +14,9 @@ export async function breakLoop(turn: Turn, finding: LoopFinding, action: 'nudge
   const { spec, growing, deps } = turn;
   const { pattern, subject, count, tools } = finding;
   const notes = runNotes(spec.locale ?? 'en');
-  const about = noteAbout(notes[pattern], finding);
-  const text = action === 'withdraw' ? `${about} ${noteAbout(notes.withdrawn, finding)}` : about;
+  const named = { count, tools: tools.map((name) => knownName(name, turn)) };
+  const about = noteAbout(notes[pattern], named);
+  const text = action === 'withdraw' ? `${about} ${noteAbout(notes.withdrawn, named)}` : about;
   const withdrawn = action === 'withdraw' ? [...tools] : undefined;
   deps.emit(detected(growing.state, finding, action));
   await recordEntry(turn, {
@@ -28,6 +29,11 @@ export async function breakLoop(turn: Turn, finding: LoopFinding, action: 'nudge
     text,
     withdrawn,
   });
+}
+
+/** A name that no tool has is text of the model, and has no place in what this system says. */
+function knownName(name: string, { deps }: Turn): string {
+  return deps.tools.classificationOf(name) ? name : 'unknown_tool';
 }
 
 /** The wait for a person who says whether the run may go on. */
@@ -96,12 +102,13 @@ export async function heedLoopDecision(turn: Turn, ask: LoopAsk): Promise<'go' |
 }
 
 /** Ends the run. */
-export function noProgress({ growing, deps }: Turn, finding: LoopFinding): RunError {
+export function noProgress(turn: Turn, finding: LoopFinding): RunError {
+  const { growing, deps } = turn;
   deps.emit(detected(growing.state, finding, 'fail'));
   const { pattern, tools, count } = finding;
   return new RunError(
     'no_progress',
-    `the run went in circles: ${inWords(finding)}; see its last calls, then change its instructions or tools, or set toolOptions.<tool>.mayRepeat or loopGuard`,
+    `the run went in circles: ${inWords({ ...finding, subject: knownName(finding.subject, turn) })}; see its last calls, then change its instructions or tools, or set toolOptions.<tool>.mayRepeat or loopGuard`,
     { details: { pattern, tools, count } },
   );
 }
