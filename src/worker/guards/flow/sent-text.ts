@@ -43,6 +43,9 @@ interface Part {
   readonly isBefore?: boolean;
 }
 
+/** A call adds to a passage of calls before when it goes on with so many units of it, or with all that it has. */
+const minAdded = 4;
+
 /**
  * Everything that the call sends, in all the ways to read it: each value by itself and decoded, each behind what earlier calls
  * of the tool have sent in its place, and all values in a row.
@@ -72,7 +75,10 @@ function sentText(free: readonly Argument[], before: readonly (readonly unknown[
     for (const { form, argument, isBefore = false } of row) {
       // Another form of an argument is another place: how far pieces are from each other there means nothing.
       const own = place < plain.length ? argument : { ...argument };
-      ends.push({ end: (at += form.units.length), argument: isBefore ? undefined : own });
+      const { length } = form.units;
+      const isBehind = !isBefore && row[0]?.isBefore === true;
+      if (isBehind) ends.push({ end: at + Math.min(length, minAdded) - 1, argument: undefined });
+      ends.push({ end: (at += length), argument: isBefore ? undefined : own });
     }
     at++;
     return inRow(row);
