@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { pastTime } from '../../shared/base/past-time.ts';
 import { publicId, runId } from '../../shared/base/ids.ts';
 import { parseAs } from '../../shared/base/problems.ts';
-import { auditRetentionMs, flowAudit, leakAudit } from '../../shared/contract/audit.ts';
+import { auditRetentionMs, flowAudit, leakAudit, type AuditEntry } from '../../shared/contract/audit.ts';
 import { leakDecision } from '../../shared/contract/agent/lateral-leak.ts';
 import { flowDecision, flowRule } from '../../shared/contract/flow.ts';
 import { entryMs, readAudit, type AuditRange } from '../../shared/state/audit/audit-stream.ts';
@@ -81,8 +81,9 @@ export async function listFlows(input: FlowsQuery, { core, tenant }: TenantClien
   return { flows, cursor: to.slice(1), newest };
 }
 
-function viewOf({ v: _, ...entry }: z.infer<typeof flowAudit> | z.infer<typeof leakAudit>): FlowView {
-  return entry;
+function viewOf(entry: AuditEntry): FlowView {
+  const { v: _, ...view } = entry;
+  return view;
 }
 
 /** Where entries can be that were found in this time. */

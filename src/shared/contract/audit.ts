@@ -28,7 +28,6 @@ export type FlowAudit = Readonly<z.infer<typeof flowAudit>>;
 
 /** What the guards between agents found in what one handed to another. */
 export const leakAudit = z.object({ ...entryHead, kind: z.literal('leak'), ...lateralLeakFinding });
-export type LeakAudit = Readonly<z.infer<typeof leakAudit>>;
 
 /** An entry of the audit stream of a tenant. Another kind of fact is another variant; readers skip kinds they do not know. */
 export const auditEntry = z.discriminatedUnion('kind', [flowAudit, leakAudit]);

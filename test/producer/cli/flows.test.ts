@@ -100,7 +100,7 @@ test('the report has a row for each tool and says what enforce would have stoppe
   expect(lines[0]).toEqual(['TOOL', ...counted, 'RULES', 'ARGUMENTS', 'SOURCES', 'LAST (UTC)']);
   const when = expect.any(String);
   const why = ['untrusted-value', 'to', 'web_fetch', when];
-  expect(lines.slice(1, 3).toSorted()).toEqual([
+  expect(lines.slice(1, 3).toSorted((a, b) => (a[0] ?? '').localeCompare(b[0] ?? ''))).toEqual([
     ['pay', '1', '1', '0', '0', '0', '0', '2', ...why],
     ['send_mail', '2', '0', '0', '0', '0', '0', '1', ...why],
   ]);

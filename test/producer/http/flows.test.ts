@@ -27,7 +27,7 @@ test('flows are listed newest first, and each filter leaves what fits', async ()
   const trifecta = { rule: 'lethal-trifecta', findings: [{ rule: 'lethal-trifecta' }] } as const;
   const first = await runWithFlows(world, [{}, { decision: 'blocked', toolName: 'pay' }, { ...trifecta }]);
   const both = [...trifecta.findings, { rule: 'argument-origin', argument: 'to' }] as const;
-  const second = await runWithFlows(world, [{ agentId: 'buyer', findings: [...both], ...{ rule: 'lethal-trifecta' } }]);
+  const second = await runWithFlows(world, [{ agentId: 'buyer', findings: both, rule: 'lethal-trifecta' }]);
   const { body } = await world.send('GET', '/v1/flows');
   expect(body.flows.map((entry: unknown) => flowView.parse(entry))).toEqual(body.flows);
   expect(body.flows.map((entry: { runId: string }) => entry.runId)).toEqual([second, first, first, first]);
@@ -126,7 +126,13 @@ test('the report counts by tool and by rule what became of each call', async () 
     },
     {
       tool: 'send_mail',
-      ...{ flagged: 2, blocked: 0, asked: 0, granted: 0, denied: 0, declassified: 0, runs: 1 },
+      flagged: 2,
+      blocked: 0,
+      asked: 0,
+      granted: 0,
+      denied: 0,
+      declassified: 0,
+      runs: 1,
       rules: ['untrusted-value'],
       agents: ['support'],
       arguments: ['to'],
@@ -185,7 +191,6 @@ test('a key sees the flows of its own tenant only', async () => {
 test.for([
   ['decision=stopped', 'decision'],
   ['rule=trifecta', 'rule'],
-  ['tool=', ''],
   ['agent=a%20b', 'agent'],
   ['run=nope', 'run'],
   ['since=soon', 'since'],
@@ -200,7 +205,6 @@ test.for([
 ] as const)('GET /v1/flows?%s is refused with what is wrong', async ([query, path]) => {
   const { send } = await serverWorld();
   const { status, body } = await send('GET', `/v1/flows?${query}`);
-  if (path === '') return expect(status).toBe(200);
   expect([status, body.error?.code]).toEqual([400, 'validation']);
   expect(JSON.stringify(body.error.details)).toContain(path);
 });
