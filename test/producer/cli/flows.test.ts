@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runWithFlows } from '../support/flows.ts';
+import { runWithFlows, runWithLeak } from '../support/flows.ts';
 import { clientWorld, type ClientWorld } from './options/client.ts';
 import { CliCommand, millrace, settings } from './support/cli-process.ts';
 
@@ -110,6 +110,14 @@ test('the report has a row for each tool and says what enforce would have stoppe
   expect(stderr).toMatch(/^Entries reach back to /);
   const { totals } = JSON.parse((await run(world, 'report', '--since', '30d', '--json')).stdout);
   expect(totals).toMatchObject({ flagged: 4, blocked: 1, runs: 2 });
+});
+
+test('leaks between agents have a row, and a note below the report', async () => {
+  const world = await clientWorld();
+  const runId = await runWithLeak(world);
+  const { stdout } = await run(world, '--kind', 'leak');
+  expect(stdout.split('\n')[1]).toMatch(new RegExp(`${runId} +support +leak: child-answer +blocked$`));
+  expect((await run(world, 'report')).stderr).toContain('Leaks between agents: 1. `millrace flows --kind leak`');
 });
 
 test('a report without findings says so, and times that make no sense are refused', async () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { flowReport } from '../../../src/producer/client/flow-report.ts';
 import { flowView } from '../../../src/producer/client/flows.ts';
-import { runWithFlows } from '../support/flows.ts';
+import { runWithFlows, runWithLeak } from '../support/flows.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const digest = (key: string) => createHash('sha256').update(key).digest('hex');
@@ -152,6 +152,19 @@ test('the report counts by tool and by rule what became of each call', async () 
   expect(Date.now() - Date.parse(report.reachesBackTo ?? '')).toBeGreaterThan(7.9 * day);
   expect((await reportOf(world, 'since=30d')).totals).toMatchObject({ flagged: 3 });
   expect((await reportOf(world, 'since=1h')).totals).toMatchObject({ flagged: 0 });
+});
+
+test('leaks between agents are in the list and counted in the report', async () => {
+  const world = await serverWorld();
+  await runWithFlows(world, [{}]);
+  const runId = await runWithLeak(world);
+  const { body } = await world.send('GET', '/v1/flows?kind=leak');
+  expect(body.flows.map((entry: unknown) => flowView.parse(entry))).toMatchObject([
+    { kind: 'leak', runId, vector: 'child-answer', severity: 'high', decision: 'blocked' },
+  ]);
+  expect((await world.send('GET', '/v1/flows?decision=blocked')).body.flows).toHaveLength(1);
+  expect((await world.send('GET', '/v1/flows?decision=escaped')).body.flows).toEqual([]);
+  expect(await reportOf(world)).toMatchObject({ leaks: 1, totals: { flagged: 1, blocked: 0, runs: 1 } });
 });
 
 test('a report of more entries than one request counts says that it is partial', async () => {

@@ -8,7 +8,8 @@ import type { Keys } from '../../../src/shared/state/keys.ts';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { redisRuns } from '../../../src/shared/state/run/run-store.ts';
 import type { Millrace } from '../../../src/producer/client/millrace.ts';
-import { aFinding } from '../../contract/audit-events.ts';
+import { aFinding, aLeak } from '../../contract/audit-events.ts';
+import type { OutgoingEvent } from '../../../src/shared/state/script.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { runKeySpace } from '../../support/run-key-space.ts';
 
@@ -29,25 +30,36 @@ export type Found = Omit<Changes, 'type' | 'findings'> & {
 };
 
 /** A run whose worker found this about its calls, in this order, as its log and the audit of its tenant have it. Answers its id. */
-export async function runWithFlows({ mill, redis, keys }: FlowsWorld, found: readonly Found[]): Promise<string> {
+export async function runWithFlows(world: FlowsWorld, found: readonly Found[]): Promise<string> {
+  const now = Date.now();
+  const written = await runWithEvents(world, (runId) =>
+    found.map(({ decision = 'flagged', agoMs = 0, findings, ...rest }, i) => {
+      const changes = findings ? { ...rest, findings: [...findings] } : rest;
+      const timestamp = new Date(now - agoMs).toISOString();
+      return { ...aFinding(runId, `call-${i}`, changes), timestamp, type: `dataflow.${decision}` } as OutgoingEvent;
+    }),
+  );
+  if (found.some(({ agoMs }) => agoMs !== undefined)) await dateBack(world.redis, world.keys.audit(world.mill.tenant));
+  return written;
+}
+
+/** A run in which the guards between agents found something. */
+export async function runWithLeak(world: FlowsWorld): Promise<string> {
+  return await runWithEvents(world, (runId) => [{ ...aLeak(runId), timestamp: new Date().toISOString() }]);
+}
+
+async function runWithEvents(
+  { mill, redis, keys }: FlowsWorld,
+  eventsOf: (runId: string) => readonly OutgoingEvent[],
+): Promise<string> {
   const space = runKeySpace(redis, keys);
   // Without a job, so that no worker takes it.
   const run = newRun(runRequest.parse({ agent: 'support', input: 'x' }), { tenant: mill.tenant }, newNonce());
   await createRuns([run], mill.tenant, space);
   const { runId } = run;
   const runs = redisRuns({ ...space, clock: systemClock, log: silentLog });
-  const claim = await claimed({ runs }, runId, { owner: newNonce() });
-  const own = { runId, owner: claim.owner, tenant: mill.tenant };
-  const now = Date.now();
-  const events = found.map(({ decision = 'flagged', agoMs = 0, findings, ...rest }, i) => {
-    const changes = findings ? { ...rest, findings: [...findings] } : rest;
-    const timestamp = new Date(now - agoMs).toISOString();
-    return { ...aFinding(runId, `call-${i}`, changes), timestamp, type: `dataflow.${decision}` } as ReturnType<
-      typeof aFinding
-    >;
-  });
-  await runs.flush(own, claim.seq, events);
-  if (found.some(({ agoMs }) => agoMs !== undefined)) await dateBack(redis, keys.audit(mill.tenant));
+  const { owner, seq } = await claimed({ runs }, runId, { owner: newNonce() });
+  await runs.flush({ runId, owner, tenant: mill.tenant }, seq, eventsOf(runId));
   return runId;
 }
 
