@@ -241,6 +241,9 @@ test('a tool that repeats its arguments does not make them trusted', () => {
   expect(found(echo, { args: { body: passage } })).toEqual(['untrusted-to-sink body']);
   const own = [result(`Entry: ${passage}`, 'lookup'), ...asPage, called('lookup', { q: passage })];
   expect(found(own, { args: { body: passage } })).toEqual([]);
+  // What a model asks for before it has read anything untrusted is no stranger's text.
+  const early = [called('lookup', { q: passage }), result(`Entry: ${passage}`, 'lookup'), ...asPage];
+  expect(found(early, { args: { body: passage } })).toEqual([]);
   const answer = [...asPage, called('ask_user', { question: `${passage}?` }), result(`Yes: ${passage}`, 'ask_user')];
   expect(found(answer, { args: { body: passage } })).toEqual([]);
 });
