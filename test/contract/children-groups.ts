@@ -20,6 +20,22 @@ async function ended(...[world, runId, ...how]: Parameters<typeof end>): Promise
 }
 
 export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void {
+  test('each run of a group has the label of its own input, and its end the label of its answer', async () => {
+    const world = await makeWorld();
+    const runId = await seeded(world);
+    const of = (name: string) => ({ sources: [{ name, trust: 'external' as const }], parts: [name] });
+    const [a, b, c] = ['a', 'b', 'c'].map((space) => childOf(runId, space, 'do it', of(space)));
+    if (!a || !b || !c) throw new Error('there are three');
+    await suspendOn(world, runId, [a.runId]);
+    await world.children.start([a], { segment: 0, first: false, later: [b, c] });
+    for (const { runId: id } of [a, b, c]) await ended(world, id, { flow: of(`read by ${id}`) });
+    const loaded = await Promise.all([a, b, c].map(async (child) => await world.runs.load(child.runId)));
+    expect(loaded.map((record) => record?.parent?.flow)).toEqual([of('a'), of('b'), of('c')]);
+    const { entries } = await claimed(world, runId, { segment: 1 });
+    const decisions = (entries.at(-1) as JournalEntryOf<'decided'>).decisions;
+    expect(decisions).toMatchObject([a, b, c].map(({ runId: id }) => ({ id, flow: of(`read by ${id}`) })));
+  });
+
   test('a run that waits for a group goes on once, when all have ended, those included that began later', async () => {
     const world = await makeWorld();
     const { runId, a, b, c, d } = await waitingForGroup(world);

@@ -1,3 +1,4 @@
+import type { FlowLabel } from '../../src/shared/contract/message.ts';
 import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { newNonce, runIdForChild } from '../../src/shared/base/ids.ts';
 import { lineage, runRequest } from '../../src/shared/contract/run.ts';
@@ -15,7 +16,7 @@ export interface ChildrenWorld extends StoreWorld {
 
 const at = '2026-01-02T03:04:05.000Z';
 
-export function childOf(parentRunId: string, step: string, input = 'do it'): NewRun {
+export function childOf(parentRunId: string, step: string, input = 'do it', flow?: FlowLabel): NewRun {
   const ancestors = [{ runId: parentRunId, agentId: 'support' }];
   return {
     runId: runIdForChild(parentRunId, step),
@@ -23,7 +24,7 @@ export function childOf(parentRunId: string, step: string, input = 'do it'): New
     kind: 'agent.turn',
     queue: 'runs',
     request: runRequest.parse({ agent: 'helper', input }),
-    parent: lineage.parse({ runId: parentRunId, depth: 1, ancestors }),
+    parent: lineage.parse({ runId: parentRunId, depth: 1, ancestors, flow }),
     bodyHash: input,
     nonce: newNonce(),
   };
@@ -47,7 +48,7 @@ export async function suspendOn(
 export async function end(
   world: ChildrenWorld,
   runId: string,
-  patch: Pick<RecordPatch, 'status' | 'result' | 'steps' | 'costMicrocents'> = {},
+  patch: Pick<RecordPatch, 'status' | 'result' | 'steps' | 'costMicrocents' | 'flow'> = {},
   worker?: Awaited<ReturnType<typeof claimed>>,
 ): Promise<void> {
   const { owner, seq } = worker ?? (await claimed(world, runId));
