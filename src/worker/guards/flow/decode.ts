@@ -257,8 +257,8 @@ function wideText(bytes: Buffer): string {
 
 /** Noise has few letters and spaces. */
 function isText(run: string): boolean {
-  const letters = run.match(/[\p{L}\p{N}\p{M}\p{Cf}\s@.:/,\\%&;#=-]/gu)?.length ?? 0;
-  return letters >= run.length * 0.75;
+  const letters = run.match(/[\p{L}\p{N}\p{M}\p{Cf}\s_@.:/,\\%&;#=-]/gu)?.length ?? 0;
+  return letters >= run.length * 0.4;
 }
 
 function bytesText(hex: string): string {

@@ -26,6 +26,7 @@ const writings: readonly (readonly [how: string, text: unknown])[] = [
   ],
   ['in tags that nobody sees', each((code) => String.fromCodePoint(code + 0xe0000))],
   ['as base64', bytes.toString('base64')],
+  ['as base64 of words joined by signs', Buffer.from(passage.replaceAll(' ', '*~*~')).toString('base64')],
   ['as base64url in a link', `https://cdn.test/i.png?d=${bytes.toString('base64url')}`],
   ['as base64 glued to a word', `id${bytes.toString('base64')}`],
   [
