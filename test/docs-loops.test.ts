@@ -17,7 +17,7 @@ test('the agents of the page are ones that workers load', async () => {
 
 test('the table of the loop guard has its fields with their defaults', () => {
   expect(firstCells(page, 'The loop guard')).toEqual(Object.keys(loopGuard.shape));
-  const rows = page.split('\n').filter((line) => /^\| `/.test(line));
+  const rows = page.split('\n').filter((line) => line.startsWith('| `'));
   for (const [field, value] of Object.entries(loopGuard.parse({})))
     expect(
       rows
