@@ -174,7 +174,7 @@ describe('a passage of a stranger', () => {
           expect(flagged.size).toBe(sends.length);
         },
       ),
-      { numRuns: rounds({ fast: 40, all: 1_000 }), examples },
+      { numRuns: rounds({ fast: 15, all: 500 }), examples },
     );
   });
 });
