@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Millrace, type RunEvent, type RunView } from '../../src/producer/index.ts';
+import { RunError } from '../../src/shared/base/errors.ts';
 import type { FlowMode } from '../../src/shared/contract/flow.ts';
 import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { entryOf, type Played, type Variant } from './cast.ts';
@@ -35,7 +36,7 @@ export interface Seen {
 
 /** Who waits longer than this for runs that do not move gives up. */
 const stuckMs = 120_000;
-const pollMs = 50;
+const pollMs = 100;
 
 /** Plays scenarios, all at once, with real workers, and resolves when every run has ended. */
 export async function play(options: PlayOptions): Promise<Seen> {
@@ -127,7 +128,9 @@ class Stage implements AsyncDisposable {
   async until(what: string, fit: (runs: readonly RunView[]) => boolean, decides = false): Promise<void> {
     let [last, movedAt] = ['', performance.now()];
     for (;;) {
-      const runs = await this.#runs();
+      const runs = await this.#runs().catch(orNothing);
+      if (!runs && performance.now() - movedAt <= stuckMs) continue;
+      if (!runs) throw new Error(`waited for: ${what}; Redis does not answer\n${this.#output}`);
       const moved = await this.#nextTurns(runs);
       if (!moved && fit(runs)) return;
       if (decides) await this.#decide(runs);
@@ -237,6 +240,11 @@ class Stage implements AsyncDisposable {
       await this.#mill.decide(runId, { approvals: open }, { by: 'the person' });
     }
   }
+}
+
+/** A Redis that is too busy to answer in time is asked again. */
+function orNothing(error: unknown): undefined {
+  if (!(error instanceof RunError && error.retryable)) throw error;
 }
 
 async function inTwenties<T, R>(values: readonly T[], work: (value: T) => Promise<R>): Promise<R[]> {

@@ -80,7 +80,7 @@ const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', 
 
 /** `\n`, `\u0061`, `\x61`, `\141`, `\u{61}`, `%u0061`: as JSON, JavaScript and shells write characters. */
 function unescaped(text: string): readonly string[] {
-  if (!text.includes('\\') && !/%u|U\+/i.test(text)) return [];
+  if (!text.includes('\\') && !hasSome(text, '%u', 'u+')) return [];
   return [
     text.replaceAll(escapes, (whole, braced, unicode, hex, octal, letter: string | undefined, percent) => {
       if (letter !== undefined) return controls[letter] ?? letter;
@@ -91,11 +91,18 @@ function unescaped(text: string): readonly string[] {
   ];
 }
 
+/** In any case. Far quicker than a search by pattern, which most texts are spared so. */
+function hasSome(text: string, ...marks: readonly string[]): boolean {
+  const lower = text.toLowerCase();
+  return marks.some((mark) => lower.includes(mark));
+}
+
 const mailSigns = /\s{0,2}(?:[[({<]\s?(?:at|@)\s?[\])}>]|\bat\b(?=\s{1,2}[\p{L}\p{N}-]{1,64}\s{1,2}dot\b))\s{0,2}/giu;
 const dots = /\s{0,2}(?:[[({<]\s?(?:dot|\.)\s?[\])}>]|(?<=\S\s{1,2})\bdot\b(?=\s{1,2}\S))\s{0,2}/gi;
 
 /** `eve (at) shop (dot) example`: as people write addresses that no machine should find. */
 function spokenSigns(text: string): readonly string[] {
+  if (!hasSome(text, 'dot') && !/[[({<]\s*(?:at|@)/i.test(text)) return [];
   return /\bat\b[^\n]{1,80}\bdot\b|[[({<]\s*(?:dot|at|@)\s*[\])}>]/i.test(text)
     ? [text.replaceAll(mailSigns, '@').replaceAll(dots, '.')]
     : [];
@@ -103,7 +110,7 @@ function spokenSigns(text: string): readonly string[] {
 
 /** What a reader sees of HTML and Markdown: the words without tags, comments and the targets of links. */
 function withoutMarkup(text: string): readonly string[] {
-  if (!/<[a-z!/]|\]\(/i.test(text)) return [];
+  if (!hasSome(text, '<', '](') || !/<[a-z!/]|\]\(/i.test(text)) return [];
   return [
     text
       .replaceAll(/<!--[^<>]{0,1000}-->/g, '')
@@ -114,13 +121,13 @@ function withoutMarkup(text: string): readonly string[] {
 
 /** Every escape that is one, the others as they stand. */
 function percentDecoded(text: string): readonly string[] {
-  if (!/%[0-9a-f]{2}/i.test(text)) return [];
+  if (!text.includes('%') || !/%[0-9a-f]{2}/i.test(text)) return [];
   return [text.replaceAll('+', ' ').replaceAll(/(?:%[0-9a-f]{2})+/gi, (run) => bytesText(run.replaceAll('%', '')))];
 }
 
 /** Quoted printable, as mails have it: `=41`, and lines that go on behind a `=`. */
 function printableDecoded(text: string): readonly string[] {
-  if (!/=(?:[0-9A-F]{2}|\r?\n)/.test(text)) return [];
+  if (!text.includes('=') || !/=(?:[0-9A-F]{2}|\r?\n)/.test(text)) return [];
   return [text.replaceAll(/=\r?\n/g, '').replaceAll(/(?:=[0-9A-F]{2})+/g, (run) => bytesText(run.replaceAll('=', '')))];
 }
 
@@ -150,7 +157,7 @@ const named: Readonly<Record<string, string>> = {
 };
 
 function entitiesDecoded(text: string): readonly string[] {
-  if (!/&#|&[a-z]{2,8};/i.test(text)) return [];
+  if (!text.includes('&') || !/&#|&[a-z]{2,8};/i.test(text)) return [];
   return [
     text.replaceAll(
       entities,
