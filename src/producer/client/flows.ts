@@ -90,8 +90,9 @@ function viewOf(entry: AuditEntry): FlowView {
 export function rangeOf({ since = 0, until, cursor, after }: Range, cluster: boolean): AuditRange {
   const fromMs = Math.max(0, since - clockSkewMs, Date.now() - auditRetentionMs);
   const from = after !== undefined && entryMs(after) >= fromMs ? `(${after}` : String(fromMs);
-  if (cursor !== undefined) return { from, to: `(${cursor}` };
-  return { from, to: until === undefined ? '+' : String(until + (cluster ? latestMs : clockSkewMs)) };
+  // Nothing is before the first of all places, and Redis refuses a range that ends there.
+  if (cursor !== undefined) return { from, to: /^0+-0+$/.test(cursor) ? '0' : `(${cursor}` };
+  return { from, to: until === undefined ? '+' : String(Math.max(0, until + (cluster ? latestMs : clockSkewMs))) };
 }
 
 function filterOf({ kind, decision, rule, tool, agent, run, since = 0, until = Infinity }: Query) {

@@ -228,3 +228,19 @@ test.for(['soon', '31d2h', '60d', '2099-01-01T00:00:00Z'])('a report since %s is
   expect([status, body.error?.code]).toEqual([400, 'validation']);
   expect(body.error.details).toMatchObject([{ path: 'since' }]);
 });
+
+test.each([
+  'until=0001-01-01T00:00:00Z',
+  'until=1969-12-31T00:00:00Z',
+  'until=9999-12-31T23:59:59Z',
+  'since=9999-12-31T23:59:59Z&until=0001-01-01T00:00:00Z',
+  'cursor=0-0',
+  'cursor=9999999999999999-9999999999',
+  'after=9999999999999999-9999999999',
+  'tool=%00%1b',
+])('a list at the ends of time, or of what nothing is called, is a list: %s', async (query) => {
+  const world = await serverWorld();
+  await runWithFlows(world, [{}]);
+  const { status, body } = await world.send('GET', `/v1/flows?${query}`);
+  expect([status, body.error]).toEqual([200, undefined]);
+});
