@@ -138,6 +138,15 @@ describe('a folder with a mistake is refused with its file and field', () => {
     expect(wrong(text)).toContain(problem);
   });
 
+  test('aliases of nothing, and aliases of aliases that would fill the memory', () => {
+    const doubled = [
+      'a: &a0 [x, x]',
+      ...Array.from({ length: 12 }, (_, at) => `a${at}: &a${at + 1} [*a${at}, *a${at}]`),
+    ];
+    expect(() => readCorpus(corpusOf({ 'one.yaml': 'title: *nothing' }))).toThrow('one.yaml: Unresolved alias');
+    expect(() => readCorpus(corpusOf({ 'one.yaml': doubled.join('\n') }))).toThrow('one.yaml: Excessive alias count');
+  });
+
   test('two scenarios of one id, no policy at all, an empty folder and no folder', () => {
     expect(() =>
       readCorpus(corpusOf({ 'domains/mail.yaml': domain, 'a.yaml': scenario(reading), 'b.yaml': scenario(reading) })),

@@ -67,7 +67,14 @@ function filesOf(folder: string, problems: string[]): string[] {
 function parsed(file: string, name: string, problems: string[]): unknown {
   const document = parseDocument(readFileSync(file, 'utf8'));
   problems.push(...document.errors.map(({ message }) => `${name}: ${message.split('\n')[0] ?? ''}`));
-  return document.errors.length > 0 ? undefined : document.toJS();
+  if (document.errors.length > 0) return undefined;
+  try {
+    return document.toJS();
+  } catch (error) {
+    // An alias of nothing, or aliases of aliases that would fill the memory.
+    problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
 }
 
 function doubles(scenarios: readonly (Scenario & { readonly file: string })[]): string[] {
