@@ -12,6 +12,7 @@ import { systemAgent } from '../shared/contract/money.ts';
 import type { RunJob } from '../shared/contract/run.ts';
 import type { Tenants } from '../shared/contract/tenants.ts';
 import { endUnstarted } from '../shared/state/run/end-unstarted.ts';
+import { accountsOfRun } from './run/payment.ts';
 import { redisSupervision, type Supervision } from '../shared/state/run/supervision.ts';
 import { WriteProbe } from '../shared/state/write-probe.ts';
 import { modelsOf, type ModelsOptions } from './agents/agent-models.ts';
@@ -215,7 +216,11 @@ function depsOf(
       ...ports,
       queues,
       wake,
-      end: (record, error, how) => endUnstarted(record, error, family, how),
+      end: async (record, error, how) => {
+        // What it holds for a closing call. Should it go on after all, its next call holds money again.
+        if (how.anew) await ports.ledger.releaseHold(accountsOfRun(record, undefined, { agents, functions }));
+        return await endUnstarted(record, error, family, how);
+      },
     }),
   );
   return {

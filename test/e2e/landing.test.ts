@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { millrace } from '../producer/cli/support/cli-process.ts';
 import { call } from '../support/http.ts';
+import { until } from '../support/redis.ts';
 import { makeWorld, shareWorld, type World } from '../support/world.ts';
 
 const shared = shareWorld({ producer: true });
@@ -104,4 +105,17 @@ test('a worker that dies before it leaves the money where it is held, and the ne
   const { spentMicrocents, reservedMicrocents, unconfirmedMicrocents } = await account(world, batch);
   expect(reservedMicrocents).toBe(0);
   expect(spentMicrocents - unconfirmedMicrocents).toBe(view.costMicrocents);
+});
+
+test('a run that is cancelled while it waits for people gives back the money of its closing call', async () => {
+  const { world } = shared;
+  const batch = 'cancelled';
+  await world.mill.budgets.set('batch', batch, { maxCostUsd: 1, onExceed: 'fail' });
+  const plan = [{ calls: [{ name: 'charge', args: { id: 'c' } }] }, { text: 'never' }];
+  const run = await world.submit('gated', plan, { batch, limits });
+  await until('the run waits', async () => (await run.get()).status === 'suspended');
+  expect((await account(world, batch)).reservedMicrocents).toBeGreaterThan(0);
+  await run.cancel({ reason: 'no need' });
+  expect(await world.ended(run)).toMatchObject({ view: { status: 'cancelled' } });
+  expect((await account(world, batch)).reservedMicrocents).toBe(0);
 });

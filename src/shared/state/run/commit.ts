@@ -149,7 +149,9 @@ function changedFields({ clock }: Space, commit: Commit): string[] {
   const fields = { ...recordToHash(changes as Partial<RunRecord>), updatedAt: new Date(clock.now()).toISOString() };
   const cleared = clearsCrashes(commit) ? ['crashes', '0'] : [];
   const released = release ? ['owner', '', 'held', '0', 'activity', 'idle'] : [];
-  return [...Object.entries(fields).flat(), ...cleared, ...released];
+  // A run that holds money needs a worker to end, also after a crash.
+  const holds = commit.entries.some(({ t }) => t === 'closing_held') ? ['holdsMoney', '1'] : [];
+  return [...Object.entries(fields).flat(), ...cleared, ...released, ...holds];
 }
 
 /** Not awaited either: a worker that polls the set finds no flag in the record. */

@@ -15,9 +15,9 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include ../../stored-json
 -- include ../waits/waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
-  'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents', 'steps', 'toolCalls')
-local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, childCost, steps, toolCalls =
-  unpack(run, 1, 14)
+  'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents', 'steps', 'toolCalls', 'holdsMoney')
+local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, childCost, steps, toolCalls, holds =
+  unpack(run, 1, 15)
 
 if not status then return {0} end
 local calls, waits, isParent = {}, false, false
@@ -33,8 +33,9 @@ if op == ARGV[1] then return ended and {2} or {4} end
 if ended then return {1} end
 
 -- A parent ends after its children, so that it knows what they cost; when the end of a child has just queued it, only its journal
--- has what that one used. A run that has begun in a thread writes its result there. All of these need a worker to end.
-local needsWorker = isParent or (status == 'queued' and childCost) or ((thread or '') ~= '' and epoch ~= '0')
+-- has what that one used. A run that has begun in a thread writes its result there. One that holds money for a closing call gives
+-- it back. All of these need a worker to end.
+local needsWorker = isParent or holds or (status == 'queued' and childCost) or ((thread or '') ~= '' and epoch ~= '0')
 -- One that is suspended and waits on needs none.
 local waitsOn = waits and ARGV[3] == 'hold' and (not needsWorker or (status == 'suspended' and not isParent))
 if status == 'running' or held == '1' or (needsWorker and not waitsOn) then
