@@ -27,14 +27,16 @@ export function objectionTo(ready: ReadyCall, batch: Batch): FlowObjection | und
   const { flow, host, context } = batch;
   const { tool, call } = ready;
   if (!flow || call.status !== 'todo' || !isJudged(tool, flow.policy)) return undefined;
-  const isOfScript = ready.parentToolCallId !== undefined;
-  const memory = isOfScript ? readsOf(call.index, batch).memory(batch) : flow.before(call, batch);
+  const reads = ready.parentToolCallId === undefined ? undefined : readsOf(call.index, batch);
+  const memory = reads ? reads.memory(batch) : flow.before(call, batch);
   const names = flowNamesOf(tool);
   const [toolName = tool.name] = names;
   const { parameters } = tool;
   const effect = isSink(tool, flow.policy) ? tool.effect : 'read';
   const judged = { toolName, names, args: modelsOwn(ready), parameters, effect };
   const found = judgeFlow(judged, memory, flow.policy);
+  // At once: a call that the script makes beside this one must know of it.
+  reads?.send(call, batch);
   if (found.length === 0) return undefined;
   const findings = found.map((one) =>
     one.value === undefined ? one : { ...one, value: host.redactor.text(one.value) },

@@ -8,7 +8,7 @@ import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/j
 import { announce, endEvent, endsRun, unknownOutcome } from './conclude.ts';
 import { jsonOf } from './result.ts';
 import { permit } from './ask-people.ts';
-import { flowNamesOf } from './flow-trail.ts';
+import { flowNamesOf, isJudged } from './flow-trail.ts';
 import { readsOf } from './script-reads.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { reconcile, runCall } from './run-call.ts';
@@ -135,7 +135,7 @@ async function dispatch(
     return await script.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch, publish)).outcome);
   }
   const { place, before, print } = placeOf(ready, script, batch);
-  readsOf(ready.call.index, batch).send(ready.call, batch);
+  if (!batch.flow || !isJudged(ready.tool, batch.flow.policy)) readsOf(ready.call.index, batch).send(ready.call, batch);
   if (before?.outcome !== undefined) return replayed(ready, before, before.outcome, batch);
   const keyed: ReadyCall = { ...ready, key: `${context.keyFor(host.step, ready.call.index)}.${place.number}` };
   return await script.pass(exclusive, async () => {
