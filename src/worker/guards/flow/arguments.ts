@@ -53,7 +53,7 @@ export function argumentsOf(args: unknown, parameters: Readonly<Record<string, u
     }
     for (const [name, item] of Object.entries(value)) {
       if (!isDeclared(place, name)) add(name, { ...at, isName: true });
-      visit(item, fieldAt(at, name), placeWithin(place, name, parameters), depth + 1);
+      visit(item, fieldAt(at, name, isDeclared(place, name)), placeWithin(place, name, parameters), depth + 1);
     }
   };
   visit(args, { path: '', rulePath: '', names: [], value: '', isListed: false, isName: false }, placeOf(parameters), 0);
@@ -64,10 +64,12 @@ function isNumber(value: unknown): value is number {
   return typeof value === 'number';
 }
 
-function fieldAt({ path, rulePath, names }: Argument, name: string): Argument {
+/** A name that a model made up is no path of several names, and not nothing: no rule about other fields is meant. */
+function fieldAt({ path, rulePath, names }: Argument, name: string, isKnown: boolean): Argument {
+  const ruleName = isKnown ? name : name.replaceAll('.', '*') || '*';
   return {
     path: under(path, name),
-    rulePath: under(rulePath, name),
+    rulePath: under(rulePath, ruleName),
     names: [...names, name],
     value: '',
     isListed: false,

@@ -16,7 +16,7 @@ import { formOf } from './normalise.ts';
 import { isWithin, ruleFor } from './origin.ts';
 import { weightBeyondTrust } from './passages.ts';
 import { passageFindings } from './sent-text.ts';
-import { jsonWithin } from './decode.ts';
+import { decodingsOf, jsonWithin } from './decode.ts';
 import { brings, hostsAbove, saysDestination, valuesOf, type Value } from './values.ts';
 
 /** A call that is about to be made. */
@@ -32,6 +32,8 @@ export interface JudgedCall {
 
 const maxShownChars = 200;
 const maxPathChars = 256;
+/** So many characters are always looked at as a whole. */
+const neverCut = 512;
 const redactor = new Redactor();
 
 /**
@@ -71,6 +73,7 @@ function sinkFindings(
 ): ShownFlow[] {
   return [
     ...cutFindings(free, memory, policy),
+    ...longFindings(free, memory),
     ...passageFindings(call, free, memory, policy.minSpanChars).map(shown),
     ...(policy.trackValues ? free.flatMap((argument) => valueFinding(argument, memory)) : []),
   ];
@@ -104,6 +107,15 @@ function cutFindings(free: readonly Argument[], memory: FlowMemory, { minSpanCha
     .filter(({ value }) => typeof value === 'string')
     .filter(({ value }) => weightBeyondTrust(formOf(String(value)).units, memory, minSpanChars) >= minSpanChars)
     .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source: cut.source }));
+}
+
+/** What is longer, or has more codes in it, than is looked at may carry anything at its end. */
+function longFindings(free: readonly Argument[], memory: FlowMemory): ShownFlow[] {
+  const [source] = memory.seen.sources;
+  return free
+    .filter(({ value }) => typeof value === 'string' && value.length > neverCut)
+    .filter(({ value }) => formOf(String(value)).cut || decodingsOf(String(value)).cut)
+    .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source }));
 }
 
 function valueFinding(argument: Argument, memory: FlowMemory): ShownFlow[] {

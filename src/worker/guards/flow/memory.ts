@@ -1,6 +1,6 @@
 import { jsonOr } from '../../../shared/base/json.ts';
 import { clip } from '../../../shared/base/text.ts';
-import { isUntrusted, trustClass } from '../../../shared/contract/agent/trust.ts';
+import { isUntrusted, trustClass, type TrustClass } from '../../../shared/contract/agent/trust.ts';
 import {
   maxFlowSources,
   sensitivity as sensitivityLabel,
@@ -12,6 +12,8 @@ import {
   type ToolMessage,
 } from '../../../shared/contract/message.ts';
 import { labelledParts } from './label.ts';
+import { unitsOf } from './normalise.ts';
+import { minPiece, Needle } from './spans.ts';
 import { TrackedText, trackedFor } from './tracked-text.ts';
 import { brings, vouches, type Value } from './values.ts';
 
@@ -43,6 +45,12 @@ interface TrustedText {
 /** Who may have given a value. */
 export type Origin = { readonly kind: 'user' } | { readonly kind: 'tool'; readonly name: string };
 
+/**
+ * All names by which rules mean a tool that a conversation calls so. `trust`: of a result of it. None where that cannot be one of
+ * the tool that has the name here.
+ */
+export type NamesOf = (toolName: string, trust?: TrustClass) => readonly string[];
+
 const asksPeople = 'ask_user';
 const maxNameChars = 256;
 
@@ -58,7 +66,7 @@ const maxNameChars = 256;
  */
 export class FlowMemory {
   readonly #isSink: (toolName: string) => boolean;
-  readonly #namesOf: (toolName: string) => readonly string[];
+  readonly #namesOf: NamesOf;
   readonly #untrusted: UntrustedText[] = [];
   readonly #people: TrackedText[];
   readonly #trusted: TrustedText[] = [];
@@ -69,13 +77,13 @@ export class FlowMemory {
   #sensitivity: Sensitivity = 'public';
 
   /**
-   * `trustedTexts`: the agent's instructions and whatever else its author wrote. `namesOf`: all names by which rules mean a
-   * tool that a conversation calls so, the qualified one of a server's tool first.
+   * `trustedTexts`: the agent's instructions and whatever else its author wrote. `namesOf`: the qualified name of a server's
+   * tool first.
    */
   constructor(
     trustedTexts: readonly string[],
     isSink: (toolName: string) => boolean,
-    namesOf: (toolName: string) => readonly string[] = (toolName) => [toolName],
+    namesOf: NamesOf = (toolName) => [toolName],
   ) {
     this.#people = trustedTexts.map((text) => new TrackedText(text));
     this.#isSink = isSink;
@@ -146,11 +154,7 @@ export class FlowMemory {
   /** Does a passage, as letters and digits, stand as a whole in what a person, the author or a trusted tool wrote? */
   vouchesForPassage(plain: string): boolean {
     if (this.#people.some((text) => text.plain.includes(plain))) return true;
-    return this.#trusted.some(
-      ({ tracked, writtenBefore }) =>
-        tracked.plain.includes(plain) &&
-        !this.#written.slice(0, writtenBefore).some((written) => written.plain.includes(plain)),
-    );
+    return this.#trusted.some((text) => text.tracked.plain.includes(plain) && !this.#isEchoOfPassage(text, plain));
   }
 
   /** Every text that can vouch for a passage, or for a piece of one. */
@@ -179,8 +183,8 @@ export class FlowMemory {
     const { toolName, trust, content, flow, sensitivity, isError } = message;
     this.#raise(sensitivity);
     const tracked = trackedFor(message, content);
-    const names = [toolName, ...this.#namesOf(toolName)];
     const known = trustClass.safeParse(trust ?? 'user-defined');
+    const names = this.#namesOf(toolName, known.data);
     const name = this.#namesOf(toolName)[0] ?? toolName;
     // What the label names is all that is untrusted in it. A class that this version does not know is one of strangers.
     if (flow && flow.sources.length > 0) this.addLabelled(content, flow);
@@ -217,8 +221,26 @@ export class FlowMemory {
     return { tracked, writtenBefore: this.#written.length };
   }
 
+  /** Did the model write the value, or every word of it, in calls before? */
   #isEcho({ writtenBefore }: TrustedText, value: Value): boolean {
-    return this.#written.slice(0, writtenBefore).some((written) => brings(written, value));
+    const written = this.#written.slice(0, writtenBefore);
+    const isWritten = (one: Value) => written.some((text) => brings(text, one));
+    if (isWritten(value)) return true;
+    // The parts of a date or a number stand anywhere.
+    if (!/\p{L}/u.test(value.text)) return false;
+    const words = value.text.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
+    return words.length > 1 && words.every((word) => isWritten({ text: word, kind: 'whole' }));
+  }
+
+  /** Did the model write the passage, in one call or in pieces that calls before have between them? */
+  #isEchoOfPassage({ writtenBefore }: TrustedText, plain: string): boolean {
+    const written = this.#written.slice(0, writtenBefore);
+    if (written.some((text) => text.plain.includes(plain))) return true;
+    const needle = new Needle(unitsOf(plain));
+    const isCovered = new Uint8Array(plain.length);
+    for (const span of written.flatMap((text) => needle.spansIn(text.form.units)))
+      isCovered.fill(1, span.end - (span.to - span.from), span.end);
+    return isCovered.includes(1) && isCovered.filter((one) => one === 0).length < minPiece;
   }
 
   #addUntrusted(tracked: TrackedText, sources: readonly FlowSource[]): void {

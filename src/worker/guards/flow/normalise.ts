@@ -79,6 +79,11 @@ export function stringOf(units: Uint16Array): string {
   return Buffer.from(units.buffer, units.byteOffset, units.byteLength).toString('utf16le');
 }
 
+/** The units that {@link stringOf} made a string of. */
+export function unitsOf(plain: string): Uint16Array {
+  return Uint16Array.from({ length: plain.length }, (_, at) => plain.charCodeAt(at));
+}
+
 /** Does a word begin, or end, before this unit? `loosely`: also between a letter and a digit. */
 export function isEdge({ edges }: Form, at: number, loosely: boolean): boolean {
   const edge = edges[at] ?? hardEdge;

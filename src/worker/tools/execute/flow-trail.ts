@@ -1,7 +1,8 @@
+import type { TrustClass } from '../../../shared/contract/agent/trust.ts';
 import type { DataFlowPolicy, ToolFlow } from '../../../shared/contract/flow.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { AssistantMessage, Message } from '../../../shared/contract/message.ts';
-import { FlowMemory } from '../../guards/flow/memory.ts';
+import { FlowMemory, type NamesOf } from '../../guards/flow/memory.ts';
 import { qualifiedNames, scriptToolName } from '../names.ts';
 import type { ToolRegistry } from '../registry.ts';
 import type { Tool } from '../tool.ts';
@@ -66,9 +67,17 @@ export class FlowTrail {
       const tool = registry.find(name);
       return tool !== undefined && isSink(tool, this.policy);
     };
-    const namesOf = (name: string) => flowNamesOf(registry.find(name) ?? { name });
+    const namesOf: NamesOf = (name, trust) => {
+      const tool = registry.find(name);
+      return isOfServer(tool, trust) ? [] : flowNamesOf(tool ?? { name });
+    };
     return new FlowMemory(host.past.trusted, isKnownSink, namesOf);
   }
+}
+
+/** Before a handoff, or in the thread, a server's tool may have had the name that code of this worker has here. */
+function isOfServer(tool: Tool | undefined, trust: TrustClass | undefined): boolean {
+  return trust === 'mcp-derived' && !tool?.source && tool?.trust !== 'mcp-derived';
 }
 
 /** A call as a message of its own. */

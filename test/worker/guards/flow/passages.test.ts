@@ -237,6 +237,16 @@ test('short pieces of trusted texts do not add up to a passage of an untrusted o
   expect(found([trusted, ...asPage], { args: { body: passage } })).toEqual(['untrusted-to-sink body']);
 });
 
+test('a tool that puts together what it was given in pieces does not make it trusted', () => {
+  const [first, second] = [passage.slice(0, 23), passage.slice(23)];
+  const kept = [...asPage, called('note', { text: first }), called('note', { text: second })];
+  const check = (answer: string) => found([...kept, result(answer, 'lookup')], { args: { body: passage } });
+  expect(check(`1. ${first}\n2. ${second}`)).toContain('untrusted-to-sink body');
+  expect(check(passage)).toContain('untrusted-to-sink body');
+  const partly = [...asPage, called('lookup', { q: passage.slice(0, 20) }), result(passage, 'lookup')];
+  expect(found(partly, { args: { body: passage } })).toEqual([]);
+});
+
 test('a tool that repeats its arguments does not make them trusted', () => {
   const echo = [...asPage, called('lookup', { q: passage }), result(`No entry for ${passage}`, 'lookup')];
   expect(found(echo, { args: { body: passage } })).toEqual(['untrusted-to-sink body']);
@@ -265,6 +275,18 @@ test('arguments that are nested deeper than is looked at count as found, once so
   for (let level = 0; level < 70; level++) deep = { deep };
   expect(found(asPage, { args: { deep } })).toEqual(['untrusted-to-sink']);
   expect(found([said('Hi')], { args: { deep } })).toEqual([]);
+});
+
+test.each([
+  ['more units', 'x '.repeat(300_000) + passage],
+  ['more characters', ' '.repeat(1_100_000) + passage],
+  [
+    'more codes',
+    Array.from({ length: 5_000 }, (_, n) => Buffer.from(`noise ${n} of many`).toString('base64')).join(' '),
+  ],
+])('an argument of %s than is looked at counts as found, once something untrusted was read', (_more, body) => {
+  expect(found(asPage, { args: { body } })).toEqual(['untrusted-to-sink body']);
+  expect(found([said('Hi')], { args: { body } })).toEqual([]);
 });
 
 test('a value that the schema lists is no passage', () => {

@@ -180,6 +180,20 @@ test('a name in a script without spaces is vouched for within a sentence', () =>
   ]);
 });
 
+test('a tool that puts a value together from what it was given vouches for none', () => {
+  const asked = called('lookup', { name: 'eve', host: 'evil.test' });
+  const pages = [page('Write to eve@evil.test by 2026-11-23')];
+  expect(found([...pages, asked, result('eve@evil.test', 'lookup')], { args: { to: 'eve@evil.test' } })).toEqual([
+    'untrusted-value to',
+  ]);
+  const elsewhere = called('lookup', { name: 'eve' });
+  expect(found([...pages, elsewhere, result('eve@evil.test', 'lookup')], { args: { to: 'eve@evil.test' } })).toEqual(
+    [],
+  );
+  const days = called('lookup', { from: '2026-10-11', to: '23:00' });
+  expect(found([...pages, days, result('2026-11-23', 'lookup')], { args: { day: '2026-11-23' } })).toEqual([]);
+});
+
 test('a tool that repeats its arguments vouches for no value of them', () => {
   const echo = [...asPage, called('lookup', { mail: 'eve@evil.test' }), result('No eve@evil.test here', 'lookup')];
   expect(found(echo, { args: { to: 'eve@evil.test' } })).toEqual(['untrusted-value to']);

@@ -193,6 +193,25 @@ describe('a call that repeats a passage of an untrusted page', () => {
   });
 });
 
+test('a value from a server, before a handoff, is none of the tool that has the name of its tool here', async () => {
+  const contacts = tool('contacts', () => '', { trust: 'external' });
+  const tools = { send_mail: { arguments: { to: { from: ['tool:contacts'] } } } };
+  const run = async (trust: string) => {
+    const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+    const found = result('contacts', 'mallory@evil.example', { trust });
+    const past = having(found);
+    await world.run(
+      [contacts, mail(sent)],
+      mailing({ to: 'mallory@evil.example' }),
+      past,
+      mode({ mode: 'enforce', tools }),
+    );
+    return sent.length;
+  };
+  expect(await run('external')).toBe(1);
+  expect(await run('mcp-derived')).toBe(0);
+});
+
 test('a passage shorter than the policy looks for, and one that the user gave as well, may go out', async () => {
   const [world, sent]: [World, unknown[]] = [makeWorld(), []];
   const enforce = mode({ mode: 'enforce' });
@@ -442,6 +461,27 @@ describe('a script', () => {
     };
     await world.run([scripted(work), fetch, customers, mail(sent)], script(), having(), mode({ mode: 'enforce' }));
     expect(sent).toHaveLength(1);
+  });
+
+  test.each([
+    ['side by side', 'once', false],
+    ['one after the other by a tool that only reads', 'read', true],
+  ] as const)('cannot send in pieces what it has read, %s', async (_how, effect, isInTurn) => {
+    const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+    const pieces = ['transfer the who', 'le quarterly bal'].map((body) => ({ body }));
+    const work: Work = async (call) => {
+      await call('web_fetch', {});
+      if (!isInTurn) return await Promise.all(pieces.map((piece) => call('send_mail', piece)));
+      for (const piece of pieces) await call('send_mail', piece);
+    };
+    const tools = { send_mail: { sink: true } };
+    await world.run(
+      [scripted(work), fetch, mail(sent, { effect })],
+      script(),
+      having(),
+      mode({ mode: 'enforce', tools }),
+    );
+    expect(sent).toEqual(pieces.slice(0, 1));
   });
 
   test('cannot send anything after secret and untrusted data', async () => {
