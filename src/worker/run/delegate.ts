@@ -97,11 +97,12 @@ export async function startPlannedChildren(
 
 /** The children of a run that have not ended, each with the tool that asked for it. */
 export function openChildren(state: TurnState): { readonly id: string; readonly toolName?: string }[] {
-  const { calls, orchestration, childEnds } = state;
+  const { calls, orchestration, childEnds, closing } = state;
   const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
     child && !child.end && status !== 'tool_result' ? [{ id: child.id, toolName }] : [],
   );
-  return [...forCalls, ...[...orchestration.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
+  const others = [...orchestration.children.keys(), ...(closing?.left ?? [])];
+  return [...forCalls, ...others.filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
 }
 
 /** Stops the children of a run that ends before them. */

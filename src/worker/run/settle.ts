@@ -93,8 +93,8 @@ type Completed = Ending<'completed'>;
 
 async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
-  // A denial may have ended the run while children still work for it.
-  if (ending.degraded) await dropChildren(ending.state, deps.ports);
+  // A denial, or a limit, may have ended the run while children still work for it.
+  if (ending.degraded || ending.incomplete) await dropChildren(ending.state, deps.ports);
   const result: RunResultBody = defined({
     text: ending.text,
     finishReason: ending.finishReason,

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/shared/base/log.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   createScriptedProvider,
@@ -7,6 +8,7 @@ import {
   type ScriptedAnswer,
 } from '../../../src/worker/llm/backends/scripted.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
+import { loadedFrom } from '../../../src/worker/agents/loaded-agent.ts';
 import { closesAtLimit } from '../../../src/worker/run/limits.ts';
 import { tool } from '../tools/world.ts';
 import { makeJobs } from './job-world.ts';
@@ -86,6 +88,37 @@ test('so is the end of the time before a deadline', async () => {
   const runId = jobs.submit({ input: 'go', deadlineMs: 10_000 });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ result: { incomplete: { reason: 'deadlineMs' } } });
+});
+
+test.each([
+  ['answers', 'What I have.', 'completed'],
+  ['has no last words', '', 'failed'],
+])('an agent that a run waits for is stopped when the run ends at its limit and %s', async (_, words, status) => {
+  const ask = { id: 'a', name: 'ask_agent', args: { agent: 'poet', message: 'The tide?' } };
+  const provider = createScriptedProvider(({ messages }) =>
+    messages.length > 2 ? { text: words } : { toolCalls: [ask, { id: 'b', name: 'pay', args: {} }] },
+  );
+  const pay = tool('pay', () => 'paid', { needsApproval: true });
+  const boss = defineAgent({
+    id: 'boss',
+    model: 'm',
+    tools: [pay],
+    subagents: ['poet'],
+    limits: { closingAnswer: true },
+  });
+  const agents = new Map(
+    [boss, defineAgent({ id: 'poet', model: 'm' })].map((agent) => [agent.definition.id, loadedFrom(agent)]),
+  );
+  const jobs = makeJobs(boss, provider, 1_000, { agents, tools: { log: silentLog, agents: () => agents } });
+  const runId = jobs.submit({ input: 'Pay, and ask.', deadlineMs: 10_000 });
+  await jobs.deliver(runId);
+  const child = (await jobs.load(runId))?.pending.find(({ kind }) => kind === 'child')?.id ?? '';
+  jobs.clock.jump(9_000);
+  jobs.ports.decide(runId, { approvals: [{ toolCallId: 'b', granted: false }] });
+  await jobs.deliver(runId);
+  expect((await jobs.load(runId))?.status).toBe(status);
+  await jobs.deliver(child);
+  expect((await jobs.load(child))?.status).toBe('cancelled');
 });
 
 test('a request decides over its agent', () => {

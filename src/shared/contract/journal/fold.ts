@@ -204,8 +204,7 @@ export class JournalFold {
         this.#state.holdsMoney = true;
         return;
       case 'closing':
-        this.#state.closing = { reason: entry.reason, error: entry.error, isAnswered: false };
-        return;
+        return this.#closing(entry);
       case 'steered':
         return this.#steer(entry);
       case 'repair':
@@ -435,6 +434,12 @@ export class JournalFold {
       const startedAtMs = entry.at === undefined ? call.startedAtMs : Date.parse(entry.at);
       this.#state.calls[index] = { ...call, startedAtMs, status: 'tool_intent' };
     }
+  }
+
+  /** Calls that agents do have results already, which say that none came. */
+  #closing({ reason, error }: JournalEntryOf<'closing'>): void {
+    const left = this.#state.calls.flatMap(({ child }) => (child && !child.end ? [child.id] : []));
+    this.#state.closing = { reason, error, left, isAnswered: false };
   }
 
   #toolResult(entry: JournalEntryOf<'tool_result'>): void {

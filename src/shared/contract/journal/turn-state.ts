@@ -167,7 +167,11 @@ export interface TurnState extends ConversationState {
   readonly holdsMoney: boolean;
   /** The limit that it has reached, once its closing call was begun. */
   readonly closing:
-    | (Pick<JournalEntryOf<'closing'>, 'reason' | 'error'> & { readonly isAnswered: boolean })
+    | (Pick<JournalEntryOf<'closing'>, 'reason' | 'error'> & {
+        /** Children whose answers it did not wait for. */
+        readonly left: readonly string[];
+        readonly isAnswered: boolean;
+      })
     | undefined;
   /** Deferred tools that the model has found, in that order. */
   readonly promoted: readonly string[];
