@@ -35,7 +35,8 @@ export async function finishResult(ready: ReadyCall, returned: unknown, batch: B
     const text = batch.host.redactor.secrets(written);
     if (text.trim() === '') return { content: noOutput };
     // What is kept is labelled like what is shown: by what made it, which is not always the tool.
-    const maker = { ...tool, ...origin, name: origin.toolName };
+    const kept = originOf(origin, script?.kept, origin.toolName);
+    const maker = { ...tool, ...origin, trust: kept.trust, sensitivity: kept.sensitivity, name: origin.toolName };
     const fitted = await fitResult(text, maker, batch.context.spill, batch.signal);
     // An error is cut once more, and must not lose the end of its wrapping.
     const clean = cleaned(output.isError ? clip(fitted.content, maxErrorChars) : fitted.content, tool, origin, batch);

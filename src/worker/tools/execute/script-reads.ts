@@ -1,4 +1,5 @@
 import { isUntrusted, lessTrusted, type TrustClass } from '../../../shared/contract/agent/trust.ts';
+import { leastTrusted } from '../../../shared/contract/flow-label.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import {
   maxFlowSources,
@@ -31,6 +32,11 @@ interface ScriptStep extends FlowStep {
   readonly scripts: Map<number, ScriptReads>;
 }
 
+interface ScriptOrigin {
+  readonly trust: TrustClass;
+  readonly sensitivity: Sensitivity;
+}
+
 /** What the calls of a script have read and sent, and how far that is trusted. */
 export class ScriptReads {
   readonly #script: StepCall;
@@ -47,7 +53,7 @@ export class ScriptReads {
   }
 
   /** The least trusted and the least public of what was read. Undefined: nothing was. */
-  get worst(): { readonly trust: TrustClass; readonly sensitivity: Sensitivity } | undefined {
+  get worst(): ScriptOrigin | undefined {
     return this.#trust && { trust: this.#trust, sensitivity: this.#sensitivity };
   }
 
@@ -82,6 +88,14 @@ export class ScriptReads {
     return { sources: [...this.#sources.values()].slice(0, maxFlowSources), sensitivity: this.#sensitivity };
   }
 
+  /** How far all of this and what the run has read is trusted: for a text of the script that is kept without its label. */
+  seen(step: ScriptStep): ScriptOrigin | undefined {
+    if (!step.flow) return this.worst;
+    const { sources, sensitivity } = this.memory(step).seen;
+    const trust = lessTrusted(this.#trust ?? 'built-in', leastTrusted({ sources: [...sources] }));
+    return { trust, sensitivity: lessPublic(sensitivity, this.#sensitivity) };
+  }
+
   #note(each: Noted): void {
     if (this.#memory) addTo(this.#memory, each);
     else this.#before.push(each);
@@ -106,12 +120,14 @@ export function readsOf(index: number, { scripts, calls }: Pick<ScriptStep, 'scr
 export function labelsOfScript(
   { tool, call, parentToolCallId }: ReadyCall,
   step: ScriptStep,
-): (Pick<ScriptReads, 'worst'> & { flowOf(text: string): FlowLabel | undefined }) | undefined {
+):
+  | (Pick<ScriptReads, 'worst'> & { kept: ScriptOrigin | undefined; flowOf(text: string): FlowLabel | undefined })
+  | undefined {
   if (parentToolCallId !== undefined) return undefined;
   // One that has read nothing, too: its author has.
   const isFollowed = step.flow && tool.name === scriptToolName && !tool.source;
   const reads = isFollowed ? readsOf(call.index, step) : step.scripts.get(call.index);
-  return reads && { worst: reads.worst, flowOf: (text) => reads.labelOf(text, step) };
+  return reads && { worst: reads.worst, kept: reads.seen(step), flowOf: (text) => reads.labelOf(text, step) };
 }
 
 function addTo(memory: FlowMemory, each: Noted): void {

@@ -484,6 +484,24 @@ describe('a script', () => {
     expect(sent).toEqual(pieces.slice(0, 1));
   });
 
+  test('that returns more than fits has it kept as trusted as what its author has read', async () => {
+    const keptAs = async (...read: readonly Message[]) => {
+      const kept: unknown[] = [];
+      const put = async (_text: string, origin: object) => {
+        kept.push(origin);
+        return `spill:${'0'.repeat(32)}`;
+      };
+      const large = { ...scripted(async () => 'x '.repeat(50_000)), truncationStrategy: 'spill-to-file' } as const;
+      await makeWorld().run([large], script(), having(...read), { ...mode({ mode: 'enforce' }), spill: { put } });
+      return kept;
+    };
+    expect(await keptAs()).toMatchObject([{ trust: 'built-in', sensitivity: 'public' }]);
+    expect(await keptAs({ ...page, sensitivity: 'internal' })).toMatchObject([
+      { trust: 'web-search', sensitivity: 'internal' },
+    ]);
+    expect(await keptAs({ ...page, sensitivity: 'secret' })).toEqual([]);
+  });
+
   test('cannot send anything after secret and untrusted data', async () => {
     const [world, sent]: [World, unknown[]] = [makeWorld(), []];
     const work: Work = async (call) => {
