@@ -29,6 +29,9 @@ const letter = 'Good morning, your order was sent this week and should be there 
 const answer: PlannedStep = { text: 'order seven was sent '.repeat(deltas / 4) };
 
 const workloads: Readonly<Record<string, readonly PlannedStep[]>> = {
+  'the run of the benchmark, its tool a sink': [send(1), answer],
+  'the run of the benchmark, its tool a stranger': [read(0.05), answer],
+  'a result of 50 bytes, one mail': [read(0.05), send(1), answer],
   'a page of 2 KB, one mail': [read(2), send(1), answer],
   'a page of 50 KB, one mail': [read(50), send(1), answer],
   'a page of 50 KB, three mails': [read(50), send(1), send(2), send(3), answer],
