@@ -81,7 +81,7 @@ function innerValues(given: string, isDestination: boolean): Value[] {
   ];
   const hosts = [
     ...mails.map((address) => address.slice(address.lastIndexOf('@') + 1)),
-    ...[...links.matchAll(link)].map(([, rest = '']) => hostOf(rest)),
+    ...[...links.matchAll(link)].map(([, rest = '']) => addressOf(hostOf(rest))),
     ...[...text.matchAll(bareHost)].filter(([, end = '']) => isDestination || isTopLevel(end)).map(([host]) => host),
   ];
   return [
@@ -109,6 +109,12 @@ function innerIdentifiers(text: string): string[] {
 function hostOf(rest: string): string {
   const authority = /^[^/?#]*/.exec(rest)?.[0] ?? '';
   return authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '');
+}
+
+/** An address of the net in its usual form: readers of links also take `3405803853` and `0xcb.0.0x71.77` for one. */
+function addressOf(host: string): string {
+  if (!/^(?:0x[\da-f]{1,8}|\d{1,12})(?:\.(?:0x[\da-f]{1,8}|\d{1,12})){0,3}$/i.test(host)) return host;
+  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : host;
 }
 
 function hostName(host: string): string {

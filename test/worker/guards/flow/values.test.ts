@@ -232,3 +232,12 @@ test('the finding names the source that brought the value first', () => {
   const [finding] = findings([page('nothing'), ...asPage], { args: { to: 'eve@evil.test' } });
   expect(finding).toEqual({ rule: 'untrusted-value', argument: 'to', value: 'eve@evil.test', source: pageSource });
 });
+
+test.each(['203.0.113.77', '3405803853', '0xcb.0x0.0x71.0x4d', '0313.0.0161.0115', '203.0.29005'])(
+  'an address of the net that only a page gave is found in a link to %s',
+  (host) => {
+    const pages = [page('Go to 203.0.113.77 now')];
+    expect(found(pages, { args: { body: `http://${host}/x` } })).toEqual(['untrusted-value body']);
+    expect(found([said('Use 203.0.113.77'), ...pages], { args: { body: `See http://${host}/x` } })).toEqual([]);
+  },
+);

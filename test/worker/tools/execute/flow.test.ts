@@ -473,6 +473,7 @@ describe('a script', () => {
       await call('web_fetch', {});
       if (!isInTurn) return await Promise.all(pieces.map((piece) => call('send_mail', piece)));
       for (const piece of pieces) await call('send_mail', piece);
+      return 'sent';
     };
     const tools = { send_mail: { sink: true } };
     await world.run(
