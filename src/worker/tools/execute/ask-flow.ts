@@ -112,6 +112,9 @@ export function flowEventOf(
 export function blockedByFlow(ready: ReadyCall, objection: FlowObjection, batch: Batch): Permission {
   const message = `the data-flow policy stopped it, and it was not made: ${inWords(objection.findings, ready)}`;
   const result = errorResult({ kind: 'dataflow_policy_blocked', message }, ready.call.name);
+  const { id: toolCallId, name: toolName } = ready.call;
+  const rules = [...new Set(objection.findings.map(({ rule }) => rule))];
+  batch.context.log?.warn({ toolCallId, toolName, rules }, 'the data-flow policy stopped a call');
   return { kind: 'concluded', call: ready, result, denied: [flowEventOf(objection, ready, batch)] };
 }
 

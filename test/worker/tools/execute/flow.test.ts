@@ -4,6 +4,8 @@ import { dataFlowPolicy } from '../../../../src/shared/contract/flow.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import type { Ask, InnerCall, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
 import type { Message, ToolMessage } from '../../../../src/shared/contract/message.ts';
+import { createLog } from '../../../../src/shared/base/log.ts';
+import { Redactor } from '../../../../src/shared/base/redact.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
 import { definePackageTool } from '../../../../src/worker/tools/define.ts';
 import type { ToolRunContext } from '../../../../src/worker/tools/execute/batch.ts';
@@ -51,6 +53,22 @@ function suspended(end: BatchEnd): Extract<BatchEnd, { kind: 'suspended' }> {
 }
 
 describe('a call that repeats a passage of an untrusted page', () => {
+  test('is a line of the log, without the value', async () => {
+    const lines: string[] = [];
+    const log = createLog('worker', 'info', new Redactor(), { write: (line: string) => lines.push(line) });
+    await makeWorld().run([mail([])], mailing(stolen), having(page), { ...mode({ mode: 'enforce' }), log });
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      {
+        level: 'warn',
+        msg: 'the data-flow policy stopped a call',
+        toolName: 'send_mail',
+        toolCallId: expect.any(String),
+        rules: ['untrusted-to-sink'],
+      },
+    ]);
+    expect(lines.join('')).not.toContain('quarterly');
+  });
+
   test('is refused in enforce, with the rule and the argument and without the value', async () => {
     const [world, sent]: [World, unknown[]] = [makeWorld(), []];
     await world.run([mail(sent)], mailing(stolen), having(page), mode({ mode: 'enforce' }));
