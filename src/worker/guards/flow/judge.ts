@@ -11,7 +11,7 @@ import {
 } from '../../../shared/contract/flow.ts';
 import type { FlowSource } from '../../../shared/contract/message.ts';
 import { argumentsOf, type Argument } from './arguments.ts';
-import type { FlowMemory } from './memory.ts';
+import type { FlowMemory, JudgedMemory } from './memory.ts';
 import { formOf } from './normalise.ts';
 import { isWithin, ruleFor } from './origin.ts';
 import { weightBeyondTrust } from './passages.ts';
@@ -43,8 +43,9 @@ const redactor = new Redactor();
  * Passages, values and the trifecta are looked at for sinks only; rules of arguments and `afterUntrusted` for every tool that
  * has them. A rule by a plain name is about code of this worker, never about a server's tool of that name.
  */
-export function judgeFlow(call: JudgedCall, memory: FlowMemory, policy: DataFlowPolicy): readonly ShownFlow[] {
+export function judgeFlow(call: JudgedCall, all: FlowMemory, policy: DataFlowPolicy): readonly ShownFlow[] {
   if (policy.mode === 'off') return [];
+  const memory = all.judging(call.names);
   const tool = toolFlowOf(call, policy);
   const isSink = tool?.sink ?? call.effect !== 'read';
   const { sources, sensitivity } = memory.seen;
@@ -52,11 +53,14 @@ export function judgeFlow(call: JudgedCall, memory: FlowMemory, policy: DataFlow
   if (!isSink && !tool) return [];
   const given = argumentsOf(call.args, call.parameters);
   const findings = given.all.flatMap((argument) => originFinding(argument, tool, memory));
-  if (!source) return worstFirst(findings);
+  if (memory.untrusted.length === 0 && !source) return worstFirst(findings);
   const free = given.all.filter((argument) => !argument.isListed && !isRuled(argument, tool));
+  const brought = isSink ? sinkFindings(call, free, memory, policy) : [];
+  // A run that knows no more of strangers than what servers say of their tools has read nothing yet.
+  if (!source) return worstFirst([...findings, ...brought]);
   return worstFirst([
     ...findings,
-    ...(isSink ? sinkFindings(call, free, memory, policy) : []),
+    ...brought,
     ...(isSink && given.cut ? [{ rule: 'untrusted-to-sink', source } as const] : []),
     ...(isSink && policy.guardTrifecta && sensitivity === 'secret'
       ? [{ rule: 'lethal-trifecta', source } as const]
@@ -68,7 +72,7 @@ export function judgeFlow(call: JudgedCall, memory: FlowMemory, policy: DataFlow
 function sinkFindings(
   call: JudgedCall,
   free: readonly Argument[],
-  memory: FlowMemory,
+  memory: JudgedMemory,
   policy: DataFlowPolicy,
 ): ShownFlow[] {
   return [
@@ -86,7 +90,7 @@ function toolFlowOf({ toolName, names }: JudgedCall, { tools }: DataFlowPolicy):
   return name === undefined ? undefined : tools[name];
 }
 
-function originFinding(argument: Argument, tool: ToolFlow | undefined, memory: FlowMemory): ShownFlow[] {
+function originFinding(argument: Argument, tool: ToolFlow | undefined, memory: JudgedMemory): ShownFlow[] {
   const rule = ruleFor(argument, tool);
   if (!rule || argument.isName || isWithin(rule, argument.value, memory)) return [];
   const value = { text: String(argument.value), kind: 'whole' } as const;
@@ -100,7 +104,7 @@ function isRuled(argument: Argument, tool: ToolFlow | undefined): boolean {
 }
 
 /** Where more was read than is followed, no text is known to be free of it. */
-function cutFindings(free: readonly Argument[], memory: FlowMemory, { minSpanChars }: DataFlowPolicy): ShownFlow[] {
+function cutFindings(free: readonly Argument[], memory: JudgedMemory, { minSpanChars }: DataFlowPolicy): ShownFlow[] {
   const cut = memory.untrusted.find(({ tracked }) => tracked.form.cut);
   if (!cut) return [];
   return free
@@ -110,15 +114,16 @@ function cutFindings(free: readonly Argument[], memory: FlowMemory, { minSpanCha
 }
 
 /** What is longer, or has more codes in it, than is looked at may carry anything at its end. */
-function longFindings(free: readonly Argument[], memory: FlowMemory): ShownFlow[] {
+function longFindings(free: readonly Argument[], memory: JudgedMemory): ShownFlow[] {
   const [source] = memory.seen.sources;
+  if (!source) return [];
   return free
     .filter(({ value }) => typeof value === 'string' && value.length > neverCut)
     .filter(({ value }) => formOf(String(value)).cut || decodingsOf(String(value)).cut)
     .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source }));
 }
 
-function valueFinding(argument: Argument, memory: FlowMemory): ShownFlow[] {
+function valueFinding(argument: Argument, memory: JudgedMemory): ShownFlow[] {
   if (typeof argument.value === 'boolean') return [];
   const values = allValues(argument);
   for (const value of values) {
@@ -144,14 +149,14 @@ function allValues({ value, names }: Argument): readonly Value[] {
 }
 
 /** Who brought the value first. Undefined: no untrusted text did. */
-function sourceOf(value: Value, memory: FlowMemory): FlowSource | undefined {
+function sourceOf(value: Value, memory: JudgedMemory): FlowSource | undefined {
   const forms: readonly Value[] =
     value.kind === 'host' ? hostsAbove(value.text).map((text) => ({ ...value, text })) : [value];
   return memory.untrusted.find(({ tracked }) => forms.some((form) => brings(tracked, form)))?.source;
 }
 
 /** A host is vouched for by itself, or by the one above it that the untrusted text named. */
-function isVouched(value: Value, memory: FlowMemory): boolean {
+function isVouched(value: Value, memory: JudgedMemory): boolean {
   if (value.kind !== 'host') return memory.vouchesFor(value);
   const named = hostsAbove(value.text).find((text) =>
     memory.untrusted.some(({ tracked }) => brings(tracked, { ...value, text })),

@@ -23,7 +23,15 @@ export interface UntrustedText {
   readonly source: FlowSource;
   /** How many calls of sinks had been made when it was read: those cannot have carried it. */
   readonly sentBefore: number;
+  /** It is what a server says of its tools: `mcp:<server>/`, with which the names of these begin. */
+  readonly describes?: string;
 }
+
+/** The memory as one call is judged by it. */
+export type JudgedMemory = Pick<
+  FlowMemory,
+  'seen' | 'untrusted' | 'sent' | 'vouchesFor' | 'vouchesForPassage' | 'vouching' | 'isFrom'
+>;
 
 /** A call of a sink that was made before. */
 export interface SentCall {
@@ -132,6 +140,30 @@ export class FlowMemory {
     this.#addUntrusted(trackedFor(label, parts ? parts.join('\n') : text), sources);
   }
 
+  /**
+   * What a server says of its tools, as the model is shown it: what it names is untrusted, and yet the run has read nothing of
+   * strangers by that. `prefix`: with what the names of its tools begin.
+   */
+  addDescription(tracked: TrackedText, source: FlowSource, prefix: string): void {
+    this.#untrusted.push({ tracked, source, sentBefore: 0, describes: prefix });
+  }
+
+  /** For a call of the tool with these names: what its own server says of its tools is no stranger's there. */
+  judging(names: readonly string[]): JudgedMemory {
+    const isOwn = ({ describes }: UntrustedText) =>
+      describes !== undefined && names.some((name) => name.startsWith(describes));
+    if (!this.#untrusted.some(isOwn)) return this;
+    return {
+      seen: this.seen,
+      untrusted: this.#untrusted.filter((text) => !isOwn(text)),
+      sent: this.sent,
+      vouching: this.vouching,
+      vouchesFor: (value) => this.vouchesFor(value),
+      vouchesForPassage: (plain) => this.vouchesForPassage(plain),
+      isFrom: (value, origin) => this.isFrom(value, origin),
+    };
+  }
+
   get seen(): { readonly sources: readonly FlowSource[]; readonly sensitivity: Sensitivity } {
     return { sources: [...this.#sources.values()], sensitivity: this.#sensitivity };
   }
@@ -206,7 +238,7 @@ export class FlowMemory {
 
   /** Before anything untrusted was read, a model's words are made of nothing untrusted. */
   #addWritten(args: TrackedText): void {
-    if (this.#sources.size > 0) this.#written.push(args);
+    if (this.#sources.size > 0 || this.#untrusted.length > 0) this.#written.push(args);
   }
 
   #addOrigin(tracked: TrackedText, names: readonly string[]): void {

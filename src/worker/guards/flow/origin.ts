@@ -1,7 +1,7 @@
 import type { ArgumentRule, ToolFlow } from '../../../shared/contract/flow.ts';
 import { matchesGlob } from '../policy.ts';
 import type { Argument } from './arguments.ts';
-import type { FlowMemory } from './memory.ts';
+import type { JudgedMemory } from './memory.ts';
 
 /** The rule of an argument: that of its own path, or of the nearest object that it is in. */
 export function ruleFor({ rulePath }: Argument, tool: ToolFlow | undefined): ArgumentRule | undefined {
@@ -16,7 +16,7 @@ export function ruleFor({ rulePath }: Argument, tool: ToolFlow | undefined): Arg
  * Does the value come from where its rule says? It has to stand, as a whole, in a text of one of the origins, or match the
  * allow-list. An empty text has no origin.
  */
-export function isWithin(rule: ArgumentRule, given: Argument['value'], memory: FlowMemory): boolean {
+export function isWithin(rule: ArgumentRule, given: Argument['value'], memory: JudgedMemory): boolean {
   const text = String(given).trim();
   if (text === '' || rule.from.includes('any')) return true;
   if (rule.allow.some((pattern) => isAllowed(pattern, text))) return true;

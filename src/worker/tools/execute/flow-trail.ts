@@ -1,8 +1,11 @@
-import type { TrustClass } from '../../../shared/contract/agent/trust.ts';
+import { jsonText } from '../../../shared/base/json.ts';
+import { serverPrefix } from '../../../shared/contract/agent/mcp.ts';
+import { isUntrusted, type TrustClass } from '../../../shared/contract/agent/trust.ts';
 import type { DataFlowPolicy, ToolFlow } from '../../../shared/contract/flow.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { AssistantMessage, Message } from '../../../shared/contract/message.ts';
 import { FlowMemory, type NamesOf } from '../../guards/flow/memory.ts';
+import { trackedFor } from '../../guards/flow/tracked-text.ts';
 import { qualifiedNames, scriptToolName } from '../names.ts';
 import type { ToolRegistry } from '../registry.ts';
 import type { Tool } from '../tool.ts';
@@ -71,7 +74,15 @@ export class FlowTrail {
       const tool = registry.find(name);
       return isOfServer(tool, trust) ? [] : flowNamesOf(tool ?? { name });
     };
-    return new FlowMemory(host.past.trusted, isKnownSink, namesOf);
+    const memory = new FlowMemory(host.past.trusted, isKnownSink, namesOf);
+    for (const { name, description, parameters, trust } of registry.catalogue()) {
+      const source = registry.find(name)?.source;
+      if (!source || !isUntrusted(trust)) continue;
+      const text = `${description}\n${jsonText(parameters)}`;
+      const [named = name] = qualifiedNames(source);
+      memory.addDescription(trackedFor(parameters, text), { name: named, trust }, `${serverPrefix}${source.server}/`);
+    }
+    return memory;
   }
 }
 
