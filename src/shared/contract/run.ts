@@ -30,6 +30,7 @@ export const maxInputBytes = 256 * 1024;
 export const maxMetadataKeys = 16;
 export const maxMetadataChars = 512;
 export const maxBulk = 10_000;
+export const maxBatchLines = 50_000;
 
 const terminal = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
 export const runStatus = z.enum(['queued', 'running', 'suspended', ...terminal]);
