@@ -2,19 +2,12 @@ import { z } from 'zod';
 import { backoff, retry } from './agent/agent.ts';
 import { publicId } from '../base/ids.ts';
 import { jsonText } from '../base/json.ts';
+import { mentionsSecrets } from '../base/template-syntax.ts';
 
 const maxTemplateBytes = 256 * 1024;
 const maxDataBytes = 256 * 1024;
 const maxSchemaBytes = 64 * 1024;
 const dayMs = 86_400_000;
-
-/**
- * An expression `{{ … }}` that refers to `secrets`. Prompts never carry credentials, so it is refused wherever it stands,
- * also in texts that are not templates.
- */
-export function mentionsSecrets(text: string): boolean {
-  return /\{\{[^{}]*?(?<![\w.$"'])secrets\s*(?:[.[|]|\}\})/.test(text);
-}
 
 function promptText() {
   return z

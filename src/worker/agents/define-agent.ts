@@ -5,7 +5,7 @@ import { agentDefinition, type AgentDefinition, type AgentInput } from '../../sh
 import { canonicalAgent, type AgentSpellings } from './agent-spellings.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
-import { mentionsSecrets } from '../../shared/contract/node.ts';
+import { mentionsSecrets } from '../../shared/base/template-syntax.ts';
 import type { PromptBuilder } from '../prompt/system-prompt.ts';
 import type { ResultReader } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';

@@ -16,7 +16,7 @@ import { noTools, takeCarried, withNamed, type LoadedAgent, type ToolOffer } fro
 import type { Skill } from '../../shared/contract/agent/skill.ts';
 import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import { mentionsSecrets } from '../../shared/contract/node.ts';
+import { mentionsSecrets } from '../../shared/base/template-syntax.ts';
 import { checkedYaml } from '../../shared/base/yaml-file.ts';
 import { thereIsNo } from '../../shared/base/nearest.ts';
 import { isRecord } from '../../shared/base/json.ts';

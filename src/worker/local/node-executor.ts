@@ -17,7 +17,7 @@ import { toolSecretsOf, type ToolSecrets } from '../agents/tool-secrets.ts';
 import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import { scrubbed } from '../llm/scrubbed.ts';
-import { type TemplateCapabilities, renderTemplate } from '../prompt/template.ts';
+import { type TemplateCapabilities, renderTemplate } from '../../shared/base/template.ts';
 import { agentOfNode, dataOf } from '../run/node-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { configuredTools, configArgs } from '../tools/configure.ts';

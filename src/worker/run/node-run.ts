@@ -1,7 +1,7 @@
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { NodeConfig } from '../../shared/contract/node.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
-import { renderTemplate, type TemplateData } from '../prompt/template.ts';
+import { renderTemplate, type TemplateData } from '../../shared/base/template.ts';
 import { effectiveRetry } from './limits.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
 

@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/collections.ts';
 import { maxInstructionsChars } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { mentionsSecrets } from '../../shared/contract/node.ts';
+import { mentionsSecrets } from '../../shared/base/template-syntax.ts';
 import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
 import { within } from '../../shared/base/deadline.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';

@@ -1,7 +1,6 @@
-import { RunError } from '../../shared/base/errors.ts';
-import { jsonText } from '../../shared/base/json.ts';
-import { mentionsSecrets } from '../../shared/contract/node.ts';
-import { parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
+import { RunError } from './errors.ts';
+import { jsonText } from './json.ts';
+import { mentionsSecrets, parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
 
 /** More than this comes out of no template. */
 const maxRenderedBytes = 1024 * 1024;

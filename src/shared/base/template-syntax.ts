@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/base/errors.ts';
+import { RunError } from './errors.ts';
 
 export type Literal = string | number;
 
@@ -18,6 +18,14 @@ export type TemplatePart =
     };
 
 const maxExpressions = 1_000;
+
+/**
+ * An expression `{{ … }}` that refers to `secrets`. Prompts never carry credentials, so it is refused wherever it stands,
+ * also in texts that are not templates.
+ */
+export function mentionsSecrets(text: string): boolean {
+  return /\{\{[^{}]*?(?<![\w.$"'])secrets\s*(?:[.[|]|\}\})/.test(text);
+}
 
 /**
  * Reads a template. An expression is a path and filters, `{{ inputs.items[0]["a b"] | trim | default("none") }}`, within

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { renderTemplate, type TemplateCapabilities } from '../../../src/worker/prompt/template.ts';
+import { mentionsSecrets } from '../../../src/shared/base/template-syntax.ts';
+import { renderTemplate, type TemplateCapabilities } from '../../../src/shared/base/template.ts';
 
 const data = {
   input: 'a run',
@@ -67,4 +68,22 @@ test('values that make a prompt of more than a mebibyte are refused', async () =
   const big = { a: 'x'.repeat(600_000) };
   const signal = new AbortController().signal;
   await expect(renderTemplate('{{ a }}{{ a }}', big, {}, signal)).rejects.toMatchObject({ code: 'validation' });
+});
+
+test.each([
+  ['{{ secrets.key }}', true],
+  ['text {{secrets["key"]}} text', true],
+  ['{{ secrets }}', true],
+  ['{{ inputs.a | default(secrets.key) }}', true],
+  ['{{ inputs.secrets.key }}', false],
+  ['{{ inputs.topic | default("secrets") }}', false],
+  ['secrets.key without braces', false],
+  ['{{ nosecrets.key }}', false],
+])('does %s refer to secrets: %s', (text, expected) => {
+  expect(mentionsSecrets(text)).toBe(expected);
+});
+
+test('looking for secrets in long texts comes to an end', () => {
+  expect(mentionsSecrets('{{ secrets'.repeat(20_000))).toBe(false);
+  expect(mentionsSecrets(`{{${' secrets'.repeat(20_000)}`)).toBe(false);
 });
