@@ -100,7 +100,7 @@ export async function* readBatch(source: BatchSource): AsyncGenerator<BatchLine>
   }
 }
 
-type Parsed = { readonly id: string | undefined } & (
+export type Parsed = { readonly id: string | undefined } & (
   | { readonly request: RunRequestInput }
   | { readonly problem: string }
 );
@@ -132,7 +132,7 @@ function isEmpty(line: TextLine): boolean {
 
 const example = 'for instance {"id": "a", "input": "Where is order 7?"}';
 
-function parseLine(line: TextLine, defaults: BatchDefaults): Parsed {
+export function parseLine(line: TextLine, defaults: BatchDefaults): Parsed {
   if (!('text' in line)) return { id: undefined, problem: `is longer than ${maxLineBytes} bytes` };
   let value = jsonOr(line.text);
   if (value === undefined) return { id: undefined, problem: `is not JSON; write ${example}` };
