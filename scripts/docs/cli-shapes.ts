@@ -6,7 +6,7 @@ import { costReport } from '../../src/producer/client/costs.ts';
 import { flowReport } from '../../src/producer/client/flow-report.ts';
 import { flowView } from '../../src/producer/client/flows.ts';
 import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
-import { durabilityLevels } from '../../src/producer/client/diagnose.ts';
+import { durabilityLevels } from '../../src/producer/client/diagnose/diagnose.ts';
 import { agentView } from '../../src/shared/contract/agent/agent.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
 import { serverPins } from '../../src/shared/contract/mcp-pins.ts';

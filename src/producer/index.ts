@@ -14,7 +14,7 @@ export type {
   TaskRun,
   TaskRunOptions,
 } from './client/options.ts';
-export type { ListQuery } from './client/list-runs.ts';
+export type { ListQuery, RunsPage } from './client/list-runs.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
 export { ChatTurn, type ChatLine, type ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatOptions, type ChatTurnRequest } from './client/chat/open-turn.ts';
@@ -33,37 +33,31 @@ export {
   type FinishedTurn,
   type InMemoryChatTurnsOptions,
 } from './chat/turn-store.ts';
-export { McpPins, type AcceptedPins, type AcceptPinsOptions, type AcceptPinsRequest } from './client/mcp-pins.ts';
+export type { McpPins, AcceptedPins, AcceptPinsOptions, AcceptPinsRequest } from './client/mcp-pins.ts';
 export type { DescribedTool, PinnedTool, ServerPins, ToolChange } from '../shared/contract/mcp-pins.ts';
-export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
+export type { Budgets, BudgetSettings, TopUpOptions, TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { FlowReport, FlowReportQuery } from './client/flow-report.ts';
 export type { FlowsPage, FlowsQuery, FlowView } from './client/flows.ts';
-export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
+export type { ApprovalKind, ApprovalsPage, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
-export type { MediaFile, ProgressEntry, ProgressInput } from './client/artifacts.ts';
+export type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
 export type { ProgressQuery } from '../shared/contract/artifacts.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
-export {
-  Threads,
-  type MessagesQuery,
-  type ThreadChanges,
-  type ThreadEventsQuery,
-  type ThreadsQuery,
-} from './client/threads.ts';
+export type { MessagesQuery, ThreadChanges, ThreadEventsQuery, Threads, ThreadsQuery } from './client/threads.ts';
 export type { MessagesPage } from './client/thread-messages.ts';
 export type { ThreadPurge } from '../shared/state/thread/list.ts';
 export type { ThreadEntry, ThreadEvent, ThreadEventsPage, ThreadManifest } from '../shared/contract/thread/thread.ts';
 export type { ThreadExportLine, ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
-export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose.ts';
+export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose/diagnose.ts';
 export type { ProviderReport } from '../shared/contract/provider-report.ts';
-export type { FlowFacts } from './client/diagnose-flows.ts';
-export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './client/diagnose-waits.ts';
+export type { FlowFacts } from './client/diagnose/flow-facts.ts';
+export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './client/diagnose/wait-facts.ts';
 export { agentView, type AgentView } from '../shared/contract/agent/agent.ts';
 export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/contract/control.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';

@@ -2,7 +2,7 @@ import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { asJson, command, flag } from './options/command.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
-import type { Diagnosis } from '../client/diagnose.ts';
+import type { Diagnosis } from '../client/diagnose/diagnose.ts';
 import { clientFor, configOf } from './options/open-client.ts';
 import { fail, ok, warn, type Check } from './doctor/check.ts';
 import { checkDiagnosis } from './doctor/checks.ts';

@@ -53,11 +53,14 @@ export const approvalView = z.object({
 });
 export type ApprovalView = z.infer<typeof approvalView>;
 
+/** A page of what waits for people. No cursor means the end. */
+export interface ApprovalsPage {
+  readonly approvals: readonly ApprovalView[];
+  readonly cursor?: string;
+}
+
 /** A page of what the runs of a tenant wait for people to decide, newest first. Looks at no more than 2,000 runs. */
-export async function listApprovals(
-  input: ApprovalsQuery,
-  client: TenantClient,
-): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
+export async function listApprovals(input: ApprovalsQuery, client: TenantClient): Promise<ApprovalsPage> {
   const { agent, kind, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
   return await reach(client, async (at) => {
     const approvals: ApprovalView[] = [];

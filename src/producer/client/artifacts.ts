@@ -52,10 +52,15 @@ export const progressDraft = z.strictObject({
 });
 export type ProgressInput = z.input<typeof progressDraft>;
 
+export interface ProgressWriting {
+  /** The same key again writes nothing, and answers the note that there is. */
+  readonly idempotencyKey?: string;
+}
+
 export async function writeProgress(
   id: string,
   input: ProgressInput,
-  { idempotencyKey: key = newNonce() }: { readonly idempotencyKey?: string },
+  { idempotencyKey: key = newNonce() }: ProgressWriting,
   client: TenantClient,
 ): Promise<ProgressNote> {
   const runId = checkRunId(id);

@@ -63,26 +63,38 @@ export interface TopUpOptions {
 }
 
 /** The budgets of one tenant. Every method throws `RunError`, like the client that it belongs to. */
-export class Budgets {
+export interface Budgets {
+  /**
+   * What an account may spend and has spent: a run's, a batch's, or the tenant's own in its present window. One that
+   * nothing was spent from has zeros. Throws `not_found` for another tenant, `run_not_found`, `invalid_id`.
+   */
+  get(scope: BudgetScope, id: string): Promise<BudgetView>;
+  /**
+   * Sets what all runs that name this batch may cost together. Set again it replaces the cap; what was topped up stays.
+   * Runs that wait for money go on by themselves when the new cap lets them. Throws `validation`, `invalid_id`.
+   */
+  set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView>;
+  /**
+   * Adds money to an account, to a tenant's for its present window. Runs that wait for it go on by themselves within
+   * seconds. Throws `validation` also for an account without a cap, `forbidden` for a caller and the tenant's money,
+   * `not_found`, `run_not_found`, `invalid_id`.
+   */
+  topUp(scope: BudgetScope, id: string, request: TopUpRequest, options?: TopUpOptions): Promise<BudgetView>;
+}
+
+/** The budgets over Redis. */
+export class RedisBudgets implements Budgets {
   readonly #client: TenantClient;
 
   constructor(client: TenantClient) {
     this.#client = client;
   }
 
-  /**
-   * What an account may spend and has spent: a run's, a batch's, or the tenant's own in its present window. One that
-   * nothing was spent from has zeros. Throws `not_found` for another tenant, `run_not_found`, `invalid_id`.
-   */
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {
     const name = checkName(scope, id, this.#client);
     return await reach(this.#client, async (at) => readBudget(await locate(name, at)));
   }
 
-  /**
-   * Sets what all runs that name this batch may cost together. Set again it replaces the cap; what was topped up stays.
-   * Runs that wait for money go on by themselves when the new cap lets them. Throws `validation`, `invalid_id`.
-   */
   async set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView> {
     const parsed = parseAs(budgetSettings, settings, 'the budget is not valid');
     const name = checkName(scope, id, this.#client);
@@ -95,11 +107,6 @@ export class Budgets {
     );
   }
 
-  /**
-   * Adds money to an account, to a tenant's for its present window. Runs that wait for it go on by themselves within
-   * seconds. Throws `validation` also for an account without a cap, `forbidden` for a caller and the tenant's money,
-   * `not_found`, `run_not_found`, `invalid_id`.
-   */
   async topUp(
     scope: BudgetScope,
     id: string,

@@ -43,11 +43,14 @@ export interface IndexEntry {
   readonly atMs: number;
 }
 
+/** A page of runs. No cursor means the end. */
+export interface RunsPage {
+  readonly runs: readonly RunView[];
+  readonly cursor?: string;
+}
+
 /** A page of a tenant's runs, newest first. Looks at no more than 2,000 entries. */
-export async function listRuns(
-  input: ListQuery,
-  client: TenantClient,
-): Promise<{ runs: readonly RunView[]; cursor?: string }> {
+export async function listRuns(input: ListQuery, client: TenantClient): Promise<RunsPage> {
   const query = parseAs(listQuery, input, 'the query is not valid');
   return await reach(client, async (at) => {
     const runs: RunView[] = [];

@@ -38,23 +38,29 @@ export interface AcceptPinsOptions {
 }
 
 /** What the tools of MCP servers were at their first use, and what the servers have changed since, for one tenant. */
-export class McpPins {
+export interface McpPins {
+  /** The servers that agents use with `pin`, the last used first, at most 200. */
+  list(): Promise<readonly ServerPins[]>;
+  /**
+   * Lets the runs of the tenant use what a server has changed, from their next step on. `server` is its id, or its name
+   * where one server has it. Throws `not_found` for a server without pins and a tool that it does not have, and
+   * `validation` for a name of several servers, and for a digest that is not that of the last change.
+   */
+  accept(server: string, request?: AcceptPinsRequest, options?: AcceptPinsOptions): Promise<AcceptedPins>;
+}
+
+/** The pins over Redis. */
+export class RedisMcpPins implements McpPins {
   readonly #client: TenantClient;
 
   constructor(client: TenantClient) {
     this.#client = client;
   }
 
-  /** The servers that agents use with `pin`, the last used first, at most 200. */
   async list(): Promise<readonly ServerPins[]> {
     return await reach(this.#client, async (at) => await pinsAt(at).list(at.tenant));
   }
 
-  /**
-   * Lets the runs of the tenant use what a server has changed, from their next step on. `server` is its id, or its name
-   * where one server has it. Throws `not_found` for a server without pins and a tool that it does not have, and
-   * `validation` for a name of several servers, and for a digest that is not that of the last change.
-   */
   async accept(
     server: string,
     request: AcceptPinsRequest = {},

@@ -65,74 +65,36 @@ export const threadChanges = z
 export type ThreadChanges = Readonly<z.input<typeof threadChanges>>;
 
 /** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
-export class Threads {
-  readonly #client: TenantClient;
-
-  constructor(client: TenantClient) {
-    this.#client = client;
-  }
-
+export interface Threads {
   /**
    * Threads, last changed first. A page may have fewer than `limit`, even none, and still have a `cursor`; no cursor means the
    * end. Throws `validation`.
    */
-  async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
-    const filter = parse(listQuery, query);
-    const page = await this.#reach((space) => listThreads(space, this.#client.tenant, filter));
-    return { ...page, threads: page.threads.map(viewOfThread) };
-  }
-
+  list(query?: ThreadsQuery): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }>;
   /** The thread, its lock owner and how many runs wait. Throws `not_found`, `invalid_id`. */
-  async get(threadId: string): Promise<ThreadView> {
-    const thread = this.#ref(threadId);
-    return viewOfThread(await this.#reach((space) => threadInfo(space, thread)));
-  }
-
+  get(threadId: string): Promise<ThreadView>;
   /**
    * The messages and tool calls of the thread; handoffs, results and summaries are in its `export`. Items of the running run come last (`desc`: first) and are `live`: they
    * have no number until its turn has ended. Throws `not_found`, `invalid_id`, `validation`.
    */
-  async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
-    const thread = this.#ref(threadId);
-    const range = parse(messagesQuery, query);
-    return await this.#reach((space) => readMessages(space, thread, range));
-  }
-
+  messages(threadId: string, query?: MessagesQuery): Promise<MessagesPage>;
   /**
    * What the post-run jobs of the thread made: titles, embeddings, and failures. Oldest first; of each thread the newest
    * 1,000 are kept. Throws `not_found`, `invalid_id`, `validation`.
    */
-  async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
-    const thread = this.#ref(threadId);
-    const range = parse(eventsQuery, query);
-    return await this.#reach((space) => readThreadEvents(space, thread, range));
-  }
-
+  events(threadId: string, query?: ThreadEventsQuery): Promise<ThreadEventsPage>;
   /** Changes the title or the task, also while a run has the lock. Throws `not_found`, `invalid_id`, `validation`. */
-  async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
-    const thread = this.#ref(threadId);
-    const patch = parse(threadChanges, changes, 'change');
-    await this.#reach((space) => updateThread(space, thread, patch));
-    return await this.get(threadId);
-  }
-
+  update(threadId: string, changes: ThreadChanges): Promise<ThreadView>;
   /**
    * Deletes the thread with its whole log. Throws `concurrent_run` (its message and `details.runs` name the runs)
    * while a run has its lock or waits for it, `not_found`, `invalid_id`.
    */
-  async delete(threadId: string): Promise<void> {
-    const thread = this.#ref(threadId);
-    await this.#reach((space) => removeThread(space, thread));
-  }
-
+  delete(threadId: string): Promise<void>;
   /**
    * Deletes up to 500 threads of the tenant and answers how many there were, which were `kept` because they are in use, and
    * a `cursor` when there are more. Threads that change after the first call are kept. Throws `validation`.
    */
-  async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
-    return await this.#reach((space) => purgeThreads(space, this.#client.tenant, query.cursor));
-  }
-
+  purge(query?: { readonly cursor?: string }): Promise<ThreadPurge>;
   /**
    * The thread and its whole log as it is when the iteration begins, oldest entry first. Throws at its first step `not_found`
    * and `invalid_id`, at any step `queue_unavailable`.
@@ -140,6 +102,56 @@ export class Threads {
    * @example
    * for await (const line of mill.threads.export('customer-42')) file.write(`${JSON.stringify(line)}\n`);
    */
+  export(threadId: string): AsyncGenerator<ThreadExportLine, void, void>;
+}
+
+/** The threads over Redis. */
+export class RedisThreads implements Threads {
+  readonly #client: TenantClient;
+
+  constructor(client: TenantClient) {
+    this.#client = client;
+  }
+
+  async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
+    const filter = parse(listQuery, query);
+    const page = await this.#reach((space) => listThreads(space, this.#client.tenant, filter));
+    return { ...page, threads: page.threads.map(viewOfThread) };
+  }
+
+  async get(threadId: string): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    return viewOfThread(await this.#reach((space) => threadInfo(space, thread)));
+  }
+
+  async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
+    const thread = this.#ref(threadId);
+    const range = parse(messagesQuery, query);
+    return await this.#reach((space) => readMessages(space, thread, range));
+  }
+
+  async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
+    const thread = this.#ref(threadId);
+    const range = parse(eventsQuery, query);
+    return await this.#reach((space) => readThreadEvents(space, thread, range));
+  }
+
+  async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    const patch = parse(threadChanges, changes, 'change');
+    await this.#reach((space) => updateThread(space, thread, patch));
+    return await this.get(threadId);
+  }
+
+  async delete(threadId: string): Promise<void> {
+    const thread = this.#ref(threadId);
+    await this.#reach((space) => removeThread(space, thread));
+  }
+
+  async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
+    return await this.#reach((space) => purgeThreads(space, this.#client.tenant, query.cursor));
+  }
+
   async *export(threadId: string): AsyncGenerator<ThreadExportLine, void, void> {
     const thread = this.#ref(threadId);
     const info = await this.#reach((space) => threadInfo(space, thread));

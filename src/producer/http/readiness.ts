@@ -4,7 +4,7 @@ import { rightsProblem } from '../../shared/state/errors.ts';
 import { providerReport, type ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
-import { durabilityLevels, type DurabilityLevel } from '../client/diagnose.ts';
+import { durabilityLevels, type DurabilityLevel } from '../client/diagnose/diagnose.ts';
 import { sharedFor } from '../client/shared-for.ts';
 
 const maxAgeMs = 1_000;

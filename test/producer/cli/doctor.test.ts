@@ -6,7 +6,7 @@ import type { Check } from '../../../src/producer/cli/doctor/check.ts';
 import { checkDiagnosis } from '../../../src/producer/cli/doctor/checks.ts';
 import { checkProvider } from '../../../src/producer/cli/doctor.ts';
 import type { ProviderReport } from '../../../src/shared/contract/provider-report.ts';
-import type { Diagnosis, WorkerFacts } from '../../../src/producer/client/diagnose.ts';
+import type { Diagnosis, WorkerFacts } from '../../../src/producer/client/diagnose/diagnose.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { freePort, startScratchRedis } from '../../support/scratch-redis.ts';
 import { firstCells } from '../../support/markdown.ts';

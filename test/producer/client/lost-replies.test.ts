@@ -1,6 +1,7 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';
-import { Millrace } from '../../../src/producer/client/millrace.ts';
+import { MillraceClient } from '../../../src/producer/client/facade.ts';
+import { redisOperations } from '../../../src/producer/client/redis-operations.ts';
 import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { clientWorld, request } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
@@ -21,7 +22,8 @@ async function doubledWorld() {
       Object.assign(redis, { [name]: twice });
     }
   });
-  return { ...world, mill: new Millrace({ redis: '' }, core) };
+  const tenant = { tenant: 'default', rights: 'operator', requestId: undefined, core } as const;
+  return { ...world, mill: new MillraceClient(redisOperations(tenant, async () => {})) };
 }
 
 test('a creation that is sent twice makes one new run, also in bulk', async () => {

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { DurabilityLevel } from '../../../src/producer/client/diagnose.ts';
+import type { DurabilityLevel } from '../../../src/producer/client/diagnose/diagnose.ts';
 import { ProducerReadiness } from '../../../src/producer/http/readiness.ts';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { OwnRedis } from '../../support/own-redis.ts';

@@ -1,5 +1,5 @@
 import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/contract/queues.ts';
-import type { Diagnosis } from '../../client/diagnose.ts';
+import type { Diagnosis } from '../../client/diagnose/diagnose.ts';
 import { fail, ok, warn, type Check } from './check.ts';
 import { checkProviders } from './providers.ts';
 import { count, duration } from '../show/paint.ts';

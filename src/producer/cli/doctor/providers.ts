@@ -1,5 +1,5 @@
 import { isOfProvider, type ProviderReport } from '../../../shared/contract/provider-report.ts';
-import type { Diagnosis, WorkerFacts } from '../../client/diagnose.ts';
+import type { Diagnosis, WorkerFacts } from '../../client/diagnose/diagnose.ts';
 import { duration, oneLine } from '../show/paint.ts';
 import { fail, ok, warn, type Check } from './check.ts';
 

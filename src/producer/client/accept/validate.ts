@@ -106,6 +106,12 @@ export function checkRunId(runId: unknown): string {
   return runId;
 }
 
+/** Tenants become part of keys. The form is that of `MILLRACE_API_KEYS`. */
+export function checkTenant(tenant: string): string {
+  if (/^[A-Za-z0-9._-]{1,64}$/.test(tenant)) return tenant;
+  throw new RunError('invalid_config', 'a tenant is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+}
+
 /** The one answer for a run that does not exist and for one that belongs to another tenant. */
 export function runNotFound(runId: string): RunError {
   return new RunError('run_not_found', `there is no run ${runId}`);

@@ -3,7 +3,7 @@ import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import { type Subscription, EventBuffer } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
 import type { ClientCore, TenantClient } from '../client-core.ts';
-import type { EventsOptions } from '../options.ts';
+import type { FollowOptions } from '../operations.ts';
 import { stoppable, untilStopped } from '../stop-signal.ts';
 import { checkRunId, runNotFound } from '../accept/validate.ts';
 
@@ -11,7 +11,7 @@ import { checkRunId, runNotFound } from '../accept/validate.ts';
 const bufferCapacity = 1_000;
 
 /** The events of a run after a number, in order, each once. Ends after the terminal one. */
-export function followRun(id: string, { after, signal }: EventsOptions, client: TenantClient): AsyncIterable<RunEvent> {
+export function followRun(id: string, { after, signal }: FollowOptions, client: TenantClient): AsyncIterable<RunEvent> {
   return stoppable([signal, client.core.closing], (stop) => follow(id, after, client, stop));
 }
 
@@ -21,7 +21,7 @@ export function followRun(id: string, { after, signal }: EventsOptions, client: 
  */
 async function* follow(
   id: string,
-  after = 0,
+  after: number,
   { core, tenant }: TenantClient,
   stop: AbortSignal,
 ): AsyncGenerator<RunEvent, void, undefined> {

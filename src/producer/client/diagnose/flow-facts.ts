@@ -1,5 +1,5 @@
-import { auditedSince, auditReach, readAudit } from '../../shared/state/audit/audit-stream.ts';
-import type { Connected } from './client-core.ts';
+import { auditedSince, auditReach, readAudit } from '../../../shared/state/audit/audit-stream.ts';
+import type { Connected } from '../client-core.ts';
 
 /** What guards found in the runs of a tenant in the last day, and how far back its audit goes. */
 export interface FlowFacts {

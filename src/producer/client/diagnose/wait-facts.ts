@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { isAboutCall } from '../../shared/contract/decisions.ts';
-import { pendingItem } from '../../shared/contract/event.ts';
-import { lockedThreads, type LockedThread } from '../../shared/state/thread/lock.ts';
-import type { Connected } from './client-core.ts';
+import { isAboutCall } from '../../../shared/contract/decisions.ts';
+import { pendingItem } from '../../../shared/contract/event.ts';
+import { lockedThreads, type LockedThread } from '../../../shared/state/thread/lock.ts';
+import type { Connected } from '../client-core.ts';
 
 /** A model that failed lately, over all workers. */
 export interface BreakerFacts {

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { pairsOf } from '../../shared/base/collections.ts';
-import { providerReport, providerTrouble, type ProviderReport } from '../../shared/contract/provider-report.ts';
-import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
-import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
-import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
-import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
-import { flowFacts, type FlowFacts } from './diagnose-flows.ts';
-import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
-import type { QueueState } from './enqueue.ts';
-import { reach, type Connected, type TenantClient } from './client-core.ts';
+import { pairsOf } from '../../../shared/base/collections.ts';
+import { providerReport, providerTrouble, type ProviderReport } from '../../../shared/contract/provider-report.ts';
+import { workerTtlMs } from '../../../shared/state/fleet/fleet.ts';
+import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../../shared/contract/queues.ts';
+import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
+import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
+import { flowFacts, type FlowFacts } from './flow-facts.ts';
+import { waitFacts, type WaitFacts } from './wait-facts.ts';
+import type { QueueState } from '../enqueue.ts';
+import { reach, type Connected, type TenantClient } from '../client-core.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
 export const durabilityLevels = ['none', 'process', 'host', 'replica'] as const;

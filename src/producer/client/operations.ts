@@ -1,0 +1,72 @@
+import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
+import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
+import type { RunEvent } from '../../shared/contract/event.ts';
+import type { ProviderReport } from '../../shared/contract/provider-report.ts';
+import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
+import type { WriteProblem } from '../../shared/state/write-probe.ts';
+import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
+import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
+import type { Rights } from './accept/validate.ts';
+import type { Budgets } from './budgets.ts';
+import type { ChatOptions, ChatTurnRequest, OpenTurn } from './chat/open-turn.ts';
+import type { CostQuery, CostReport } from './costs.ts';
+import type { DecideOptions, DecisionAnswer } from './decide.ts';
+import type { Diagnosis } from './diagnose/diagnose.ts';
+import type { Accepted, BulkAnswer, QueueState } from './enqueue.ts';
+import type { FlowReport, FlowReportQuery } from './flow-report.ts';
+import type { FlowsPage, FlowsQuery } from './flows.ts';
+import type { ListQuery, RunsPage } from './list-runs.ts';
+import type { McpPins } from './mcp-pins.ts';
+import type { ResultOptions } from './options.ts';
+import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
+import type { Threads } from './threads.ts';
+
+/** From which event on, and until when. */
+export interface FollowOptions {
+  /** The last number that the caller has. */
+  readonly after: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * What the client asks for on behalf of one tenant. It has two forms: over Redis (`redis-operations.ts`), and over HTTP
+ * (`remote/`). Each method promises what the method of the same name of `Millrace` does, and throws the same errors.
+ */
+export interface Operations {
+  readonly tenant: string;
+  readonly budgets: Budgets;
+  readonly mcpPins: McpPins;
+  readonly threads: Threads;
+  accept(request: RunRequestInput, signal: AbortSignal | undefined): Promise<Accepted>;
+  acceptMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]>;
+  submitTurn(request: ChatTurnRequest, options: ChatOptions): Promise<OpenTurn>;
+  findTurn(executionId: string): Promise<OpenTurn>;
+  get(runId: string): Promise<RunView>;
+  findRunId(beginning: string): Promise<string>;
+  list(query: ListQuery): Promise<RunsPage>;
+  result(runId: string, options: ResultOptions): Promise<RunOutcomeView>;
+  events(runId: string, options: FollowOptions): AsyncIterable<RunEvent>;
+  firehose(signal: AbortSignal | undefined): AsyncIterable<RunEvent>;
+  cancel(runId: string, request: Partial<CancelRequest>): Promise<RunView>;
+  decide(runId: string, decision: DecisionInput, options: DecideOptions): Promise<DecisionAnswer>;
+  redrive(request: RedriveRequest): Promise<RedriveAnswer>;
+  approvals(query: ApprovalsQuery): Promise<ApprovalsPage>;
+  flows(query: FlowsQuery): Promise<FlowsPage>;
+  flowReport(query: FlowReportQuery): Promise<FlowReport>;
+  costs(query: CostQuery): Promise<CostReport>;
+  media(handle: string): Promise<MediaFile>;
+  progress(runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
+  writeProgress(runId: string, note: ProgressInput, options: ProgressWriting): Promise<ProgressNote>;
+  agents(): Promise<readonly AgentView[]>;
+  registerAgents(agents: readonly AgentView[]): Promise<void>;
+  forgetAgents(ids: readonly string[]): Promise<void>;
+  queueDepths(): Promise<Readonly<Record<string, QueueState>>>;
+  providers(): Promise<readonly ProviderReport[]>;
+  diagnose(): Promise<Diagnosis>;
+  writeProblem(): Promise<WriteProblem | undefined>;
+  /** The same for another tenant. `undefined` rights are those of this one. */
+  forTenant(tenant: string, rights: Rights | undefined, requestId: string | undefined): Operations;
+  /** Ends all iterations and closes the connections, unless they are another's. */
+  close(): Promise<void>;
+}

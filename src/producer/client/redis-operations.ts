@@ -1,0 +1,87 @@
+import { outcomeViewOf } from '../../shared/contract/run.ts';
+import { acceptRun, acceptRuns } from './accept/accept.ts';
+import type { Rights } from './accept/validate.ts';
+import { listApprovals } from './approvals.ts';
+import { readMedia, readProgress, writeProgress } from './artifacts.ts';
+import { RedisBudgets } from './budgets.ts';
+import { cancelRun } from './cancel.ts';
+import { findTurn, submitTurn } from './chat/open-turn.ts';
+import { ClientCore, reach, type TenantClient } from './client-core.ts';
+import { readCosts } from './costs.ts';
+import { decideRun } from './decide.ts';
+import { diagnose, fleetProviders, queueDepths } from './diagnose/diagnose.ts';
+import { findRunId } from './find-run.ts';
+import { readFlowReport } from './flow-report.ts';
+import { listFlows } from './flows.ts';
+import { followAll } from './follow/firehose.ts';
+import { followRun } from './follow/follow-run.ts';
+import { listRuns } from './list-runs.ts';
+import { RedisMcpPins } from './mcp-pins.ts';
+import type { Operations } from './operations.ts';
+import type { MillraceOptions } from './options.ts';
+import { fromSurroundings } from './own-environment.ts';
+import { loadView, waitForEnd } from './read-run.ts';
+import { redriveRuns } from './redrive.ts';
+import { checkRunId, checkTenant } from './accept/validate.ts';
+import { RedisThreads } from './threads.ts';
+
+/** The client over Redis. Connects in the background. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
+export function openRedis(options: MillraceOptions): Operations {
+  const tenant = checkTenant(options.tenant ?? 'default');
+  const { redis, requestId } = options;
+  const settings = redis === undefined ? { ...options, ...fromSurroundings(options) } : { ...options, redis };
+  const core = new ClientCore(settings);
+  return redisOperations({ tenant, rights: 'operator', requestId, core }, () => core.close());
+}
+
+/** For connections that there are already. `close` is called when the client is closed. */
+export function redisOperations(client: TenantClient, close: () => Promise<void>): Operations {
+  const { tenant, core } = client;
+  return {
+    tenant,
+    budgets: new RedisBudgets(client),
+    mcpPins: new RedisMcpPins(client),
+    threads: new RedisThreads(client),
+    accept: (request, signal) => acceptRun(request, client, signal),
+    acceptMany: (requests) => acceptRuns(requests, client),
+    submitTurn: (request, options) => submitTurn(request, options, client),
+    findTurn: (executionId) => findTurn(executionId, client),
+    get: async (runId) => {
+      const id = checkRunId(runId);
+      return await reach(client, (at) => loadView(id, at));
+    },
+    findRunId: (beginning) => findRunId(beginning, client),
+    list: (query) => listRuns(query, client),
+    result: async (runId, options) => outcomeViewOf(await waitForEnd(runId, options, client)),
+    events: (runId, options) => followRun(runId, options, client),
+    firehose: (signal) => followAll(signal, client),
+    cancel: (runId, request) => cancelRun(runId, request, client),
+    decide: (runId, decision, options) => decideRun(runId, decision, options, client),
+    redrive: (request) => redriveRuns(request, client),
+    approvals: (query) => listApprovals(query, client),
+    flows: (query) => listFlows(query, client),
+    flowReport: (query) => readFlowReport(query, client),
+    costs: (query) => readCosts(query, client),
+    media: (handle) => readMedia(handle, client),
+    progress: (runId, query) => readProgress(runId, query, client),
+    writeProgress: (runId, note, options) => writeProgress(runId, note, options, client),
+    agents: () => reach(client, ({ redis }) => core.agents.list(redis)),
+    registerAgents: (agents) => reach(client, ({ redis }) => core.agents.register(agents, redis)),
+    forgetAgents: (ids) => reach(client, ({ redis }) => core.agents.forget(ids, redis)),
+    queueDepths: () => queueDepths(client),
+    providers: () => fleetProviders(client),
+    diagnose: () => diagnose(client),
+    writeProblem: () => core.writes.look(),
+    forTenant: (other, rights, requestId) =>
+      redisOperations(
+        { tenant: checkTenant(other), rights: atMost(client.rights, rights), requestId, core },
+        async () => {},
+      ),
+    close,
+  };
+}
+
+/** A client makes none that has more rights than itself. */
+function atMost(own: Rights, asked: Rights = own): Rights {
+  return own === 'caller' ? 'caller' : asked;
+}
