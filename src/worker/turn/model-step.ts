@@ -17,6 +17,7 @@ import { compactBefore, compactRefused, type ComingCall } from './compaction/com
 import { attemptsMade, listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
+import { readBefore } from './read-before.ts';
 import { buildRequest } from './request.ts';
 import { keptAnswer, lastShown, protocolFault, protocolFinding, ShownText } from './shown-text.ts';
 import { recordEntry, type Turn } from './turn-ports.ts';
@@ -255,13 +256,14 @@ async function accept({ turn, coming: { step }, shown, attempts }: Asking, { ans
  * The intent of the calls with a side effect, if they will run now. It goes with the answer to save a write; where the
  * turn may still stop or wait before them it is left out, because an intent without a result puts a call in doubt.
  */
-function intents({ inCalls, deps, growing }: Turn): JournalEntry[] {
+function intents({ inCalls, spec, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
-  if (!inCalls) return [];
-  const acting = state.calls.filter(
-    ({ name }) => deps.tools.startsFreely(name) && !state.loop.withdrawn.includes(name),
-  );
-  if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
+  if (!inCalls || deps.stopRequested?.() === 'hand_over') return [];
+  const { calls, loop, unknownCalls } = state;
+  // One that is the same as a call in doubt waits for a person.
+  if (unknownCalls.length > 0) return [];
+  const acting = deps.tools.startingFreely({ calls, past: readBefore(spec, state), withdrawn: loop.withdrawn });
+  if (acting.length === 0) return [];
   const at = new Date(deps.clock.now()).toISOString();
   const indexes = acting.map((call) => call.index);
   const calling: JournalEntry = { v: 1, t: 'tool_intent', step: state.step, indexes, at };

@@ -1,6 +1,5 @@
 import { defined } from '../../shared/base/collections.ts';
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import { readBy } from '../guards/flow/run-labels.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
   recordEntry,
@@ -21,6 +20,7 @@ import { callModel } from './model-step.ts';
 import { askAboutLoop, breakLoop, heedLoopDecision, noProgress } from './loop.ts';
 import { nextMove, type Move, type MoveRules } from './next-move.ts';
 import { readOutput } from './output.ts';
+import { readBefore } from './read-before.ts';
 import { continueFrom, type TurnState, hasOpenCalls } from '../../shared/contract/journal/fold.ts';
 import { lastShown } from './shown-text.ts';
 import type { ToolHost } from '../tools/execute/batch.ts';
@@ -246,11 +246,7 @@ async function runTools(turn: Turn): Promise<BatchEnd> {
     denials: state.denials,
     knownDenials: state.knownDenials,
     messages: state.messages,
-    past: {
-      trusted: [spec.system, ...state.edits],
-      // The last one is the answer that asks for the calls.
-      messages: (from) => readBy(state).slice(from, -1),
-    },
+    past: readBefore(spec, state),
     promoted: state.promoted,
     withdrawn: state.loop.withdrawn,
     asked: state.asked,

@@ -8,7 +8,11 @@ import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question, type TurnWorld } from './world.ts';
 
 /** A turn with a page to read and mails to send, under a policy that enforces. */
-function mailing(journal: JournalEntry[], body: string, steps = 1): { world: TurnWorld; sent: unknown[] } {
+function mailing(
+  journal: JournalEntry[],
+  body: string | readonly string[],
+  steps = 1,
+): { world: TurnWorld; sent: unknown[] } {
   const sent: unknown[] = [];
   const tools = [
     tool('fetch_page', () => pageText, { trust: 'external', inboundSanitization: 'pass' }),
@@ -20,7 +24,7 @@ function mailing(journal: JournalEntry[], body: string, steps = 1): { world: Tur
     keyFor: (step, index) => `R:s${step}:t${index}`,
     flow: dataFlowPolicy.parse({ mode: 'enforce' }),
   });
-  const send = { toolCalls: [{ name: 'send_mail', args: JSON.stringify({ body }) }] };
+  const send = { toolCalls: [body].flat().map((one) => ({ name: 'send_mail', args: JSON.stringify({ body: one }) })) };
   const read = { toolCalls: [{ name: 'fetch_page', args: '{}' }] };
   const script = bySteps(...Array.from({ length: steps }, () => read), send, { text: 'done' });
   return { world: makeTurn({ script, deps: { tools: executor } }, journal), sent };
@@ -36,6 +40,20 @@ test('a worker that continues the turn after the page was read stops the mail as
   await second.world.run();
   expect(second.sent).toEqual([]);
   expect(second.world.eventsOf('dataflow.blocked')).toEqual(first.world.eventsOf('dataflow.blocked'));
+});
+
+test('mails are begun with the answer that asks for them up to the first that is stopped, which is judged by the same past', async () => {
+  const journal: JournalEntry[] = [];
+  const bodies = ['Hello Bob.', passage.slice(0, 20), passage.slice(20, 40), 'How are you?'];
+  const { world, sent } = mailing(journal, bodies);
+  await world.run();
+  expect(sent).toEqual([0, 1, 3].map((at) => ({ body: bodies[at] })));
+  const asked = journal.findIndex((entry) => entry.t === 'model_response' && entry.step === 2);
+  expect(journal[asked + 1]).toMatchObject({ t: 'tool_intent', indexes: [0, 1] });
+  const waiting = mailing(journal.slice(0, asked + 1), bodies);
+  await waiting.world.run();
+  expect(waiting.sent).toEqual(sent);
+  expect(waiting.world.eventsOf('dataflow.blocked')).toEqual(world.eventsOf('dataflow.blocked'));
 });
 
 test('a handoff launders nothing: the next agent cannot send what the one before has read', async () => {

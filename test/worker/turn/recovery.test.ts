@@ -173,6 +173,7 @@ test('the model gets an unknown outcome, and the same call again is refused in a
   const resumed = makeTurn({ script, tools }, first.journal.slice(0, 2));
   const outcome = await resumed.run();
   expect(effects).toEqual(['R:s3:t0']);
+  expect(resumed.journal.flatMap((entry) => (entry.t === 'tool_intent' ? [entry.step] : []))).toEqual([1, 3]);
   expect(resumed.eventsOf('tool.outcome_unknown')).toHaveLength(1);
   const results = outcome.state.messages.filter((message) => message.role === 'tool');
   expect(results.map((message) => message.isError ?? false)).toEqual([true, true, false]);

@@ -1,13 +1,17 @@
 import { assertNever } from '../../../shared/base/errors.ts';
-import { isRecord, jsonOr } from '../../../shared/base/json.ts';
+import { isRecord } from '../../../shared/base/json.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
-import type { FlowDecision, FlowFinding, ShownFlow } from '../../../shared/contract/flow.ts';
+import type { DataFlowPolicy, FlowDecision, FlowFinding, ShownFlow } from '../../../shared/contract/flow.ts';
+import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { editedValues } from '../../../shared/contract/journal/edited-values.ts';
 import { namedPath } from '../../guards/flow/named-path.ts';
 import { judgeFlow } from '../../guards/flow/judge.ts';
+import type { FlowMemory } from '../../guards/flow/memory.ts';
 import { errorResult } from '../tool-error.ts';
+import type { Tool } from '../tool.ts';
+import { parseArgs } from './args.ts';
 import type { Batch, Permission } from './batch.ts';
-import { flowNamesOf, isJudged, isSink } from './flow-trail.ts';
+import { flowNamesOf, isJudged, isSink, type FlowStep, type FlowTrail } from './flow-trail.ts';
 import type { ReadyCall } from './prepare.ts';
 import { readsOf } from './script-reads.ts';
 
@@ -29,21 +33,41 @@ export function objectionTo(ready: ReadyCall, batch: Batch): FlowObjection | und
   if (!flow || call.status !== 'todo' || !isJudged(tool, flow.policy)) return undefined;
   const reads = ready.parentToolCallId === undefined ? undefined : readsOf(call.index, batch);
   const memory = reads ? reads.memory(batch) : flow.before(call, batch);
-  const names = flowNamesOf(tool);
-  const [toolName = tool.name] = names;
-  const { parameters } = tool;
-  const effect = isSink(tool, flow.policy) ? tool.effect : 'read';
-  const judged = { toolName, names, args: modelsOwn(ready), parameters, effect };
-  const found = judgeFlow(judged, memory, flow.policy);
+  const found = findingsOn(tool, modelsOwn(ready), memory, flow.policy);
   // At once: a call that the script makes beside this one must know of it.
   reads?.send(call, batch);
   if (found.length === 0) return undefined;
   const findings = found.map((one) =>
     one.value === undefined ? one : { ...one, value: host.redactor.text(one.value) },
   );
-  const isDeclassified = flow.policy.declassifySinks.some((name) => names.includes(name));
+  const isDeclassified = flow.policy.declassifySinks.some((name) => flowNamesOf(tool).includes(name));
   if (isDeclassified) return { decision: 'declassified', findings };
   return { decision: decisionIn(flow.policy.mode, context.people?.isHeadless ?? true), findings };
+}
+
+/**
+ * Has the policy nothing against a call whose step has not begun? Asked in the order of the calls, about those to which no rule
+ * puts arguments.
+ */
+export function isClean(
+  call: StepCall,
+  tool: Tool,
+  { flow, step }: { readonly flow: FlowTrail; readonly step: FlowStep },
+): boolean {
+  return findingsOn(tool, asked(call), flow.before(call, step), flow.policy).length === 0;
+}
+
+/** The arguments as the model wrote them, in the form in which a tool gets them. */
+function asked({ args }: StepCall): Readonly<Record<string, unknown>> {
+  const parsed = parseArgs(args);
+  return parsed.kind === 'parsed' && isRecord(parsed.value) ? parsed.value : {};
+}
+
+function findingsOn(tool: Tool, args: unknown, memory: FlowMemory, policy: DataFlowPolicy): readonly ShownFlow[] {
+  const names = flowNamesOf(tool);
+  const [toolName = tool.name] = names;
+  const effect = isSink(tool, policy) ? tool.effect : 'read';
+  return judgeFlow({ toolName, names, args, parameters: tool.parameters, effect }, memory, policy);
 }
 
 function decisionIn(mode: NonNullable<Batch['flow']>['policy']['mode'], isHeadless: boolean): FlowDecision {
@@ -65,7 +89,7 @@ function decisionIn(mode: NonNullable<Batch['flow']>['policy']['mode'], isHeadle
  * trusted text instead: see `TurnState.edits`.
  */
 function modelsOwn({ call, raw }: ReadyCall): unknown {
-  const put = new Set(editedValues(raw, jsonOr(call.args, {})));
+  const put = new Set(editedValues(raw, asked(call)));
   return put.size === 0 ? raw : without(raw, put);
 }
 

@@ -9,7 +9,8 @@ import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { classificationOf, endEvent } from './conclude.ts';
-import { FlowTrail, isJudged } from './flow-trail.ts';
+import { isClean } from './ask-flow.ts';
+import { FlowTrail, isJudged, type FlowPast } from './flow-trail.ts';
 import { configuredTools } from '../configure.ts';
 import { qualifiedNames, type Collisions } from '../names.ts';
 import { prepareCall } from './prepare.ts';
@@ -28,13 +29,25 @@ export interface ToolExecutor {
   classificationOf(name: string): PendingItem['classification'];
   /** The server's tool that has this name now, as `mcp:<server>/<tool>`; undefined for code of the worker. */
   sourceOf(name: string): string | undefined;
-  /** Does a call of this name have a side effect, and will it start without asking a person? */
-  startsFreely(name: string): boolean;
+  /**
+   * The calls of a step that have a side effect and will start without asking a person. What the data-flow policy judges is
+   * judged here, and is among them where nothing stands against it.
+   */
+  startingFreely(step: ComingStep): readonly StepCall[];
   /**
    * Runs what is open among the calls of a step, given in call order. Rejects only when something cannot be recorded;
    * then nothing more is started.
    */
   run(calls: readonly StepCall[], host: ToolHost, signal: AbortSignal): Promise<BatchEnd>;
+}
+
+/** A step whose calls are about to be run. */
+export interface ComingStep {
+  readonly calls: readonly StepCall[];
+  /** All that the run has read before it. */
+  readonly past: FlowPast;
+  /** Tools that the model may not call for the rest of the turn. */
+  readonly withdrawn: readonly string[];
 }
 
 export interface ToolSet {
@@ -68,21 +81,38 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
       const source = registryOf().find(name)?.source;
       return source && qualifiedNames(source)[0];
     },
-    startsFreely: (name) => {
-      const tool = registryOf().find(name);
-      if (!tool || tool.effect === 'read' || tool.pin) return false;
-      const { policy } = context;
-      // Its intent comes after what the data-flow policy says.
-      if (context.flow && isJudged(tool, context.flow)) return false;
-      if (policy && (!policy.isEmpty || tool.facts)) return false;
-      return tool.needsApproval === false && !tool.asks && !tool.delegate && !tool.deferLoading;
-    },
+    startingFreely: (step) => startingFreely(step, registryOf(), { context, flow }),
     async run(calls, host, signal) {
       const batch = batchOf({ calls, registry: registryOf(), context, host, flow }, signal);
       const open = calls.filter((call) => call.status !== 'tool_result');
       return await runStepCalls(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
     },
   };
+}
+
+function startingFreely(
+  { calls, past, withdrawn }: ComingStep,
+  registry: ToolRegistry,
+  { context, flow }: Pick<Batch, 'context' | 'flow'>,
+): readonly StepCall[] {
+  const step = { calls, host: { past }, preparation: { registry } };
+  // The others are judged when the step runs, in their order: what is remembered must not be ahead of them.
+  let isAhead = false;
+  return calls.filter((call) => {
+    const tool = registry.meant(call);
+    if (!tool || withdrawn.includes(tool.name)) return false;
+    const isFree = mayStart(tool, context);
+    if (!flow || !isJudged(tool, flow.policy)) return isFree;
+    isAhead ||= !isFree || !isClean(call, tool, { flow, step });
+    return !isAhead;
+  });
+}
+
+/** Has the tool a side effect, and nothing but the data-flow policy that may stop a call of it, or make it wait? */
+function mayStart(tool: Tool, { policy }: ToolRunContext): boolean {
+  if (tool.effect === 'read' || tool.pin) return false;
+  if (policy && (!policy.isEmpty || tool.facts)) return false;
+  return tool.needsApproval === false && !tool.asks && !tool.delegate && !tool.deferLoading;
 }
 
 /** The registry of the tools that there are now, made again when they change. */

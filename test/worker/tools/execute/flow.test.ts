@@ -240,14 +240,34 @@ describe('a call that repeats a passage of an untrusted page', () => {
     expect(flowEvents(world)).toEqual([]);
   });
 
-  test('does not start before it is judged', () => {
-    const world = makeWorld();
-    const context = { runId: 'R', tenant: 'T', keyFor: () => 'key' };
-    const startsFreely = (given: Partial<ToolRunContext>) =>
-      createToolExecutor([mail([])], { ...context, ...given }).startsFreely('send_mail');
-    expect(startsFreely({})).toBe(true);
-    expect(startsFreely(mode({ mode: 'shadow' }))).toBe(false);
-    expect(world.events).toEqual([]);
+  test('is no less judged with a character in it that no text may have', async () => {
+    const [world, sent]: [World, unknown[]] = [makeWorld(), []];
+    await world.run([mail(sent)], mailing({ body: `${passage}\0` }), having(page), mode({ mode: 'enforce' }));
+    expect(sent).toEqual([]);
+  });
+});
+
+describe('the calls of a step that start with the answer that asks for them', () => {
+  const send = (body: string, name = 'send_mail') => ({ name, args: JSON.stringify({ body }) });
+  const starting = (asked: readonly { readonly name: string; readonly args: string }[], policy: unknown = {}) => {
+    const gated = tool('pay', () => '', { effect: 'once', needsApproval: true });
+    const context = { runId: 'R', tenant: 'T', keyFor: () => 'key', ...mode({ mode: 'enforce', ...Object(policy) }) };
+    const executor = createToolExecutor([mail([]), gated, tool('look', () => '')], context);
+    const { past } = having(page);
+    return executor.startingFreely({ calls: calls(...asked), past, withdrawn: [] }).map(({ index }) => index);
+  };
+
+  test('are those against which the policy has nothing', () => {
+    expect(starting([send('Hello Bob.'), send('How are you?')])).toEqual([0, 1]);
+    expect(starting([send(passage)])).toEqual([]);
+    expect(starting([send(passage)], { mode: 'shadow' })).toEqual([]);
+    expect(starting([send('Hello Bob.')], { tools: { send_mail: { afterUntrusted: false } } })).toEqual([]);
+  });
+
+  test('are none behind one that is judged when the step runs', () => {
+    expect(starting([send('Hello Bob.'), send(passage), send('How are you?')])).toEqual([0]);
+    expect(starting([send('Hello Bob.', 'pay'), send('How are you?')])).toEqual([]);
+    expect(starting([send('Hello Bob.', 'look'), send('How are you?')])).toEqual([1]);
   });
 });
 

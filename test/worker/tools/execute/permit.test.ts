@@ -318,7 +318,9 @@ test('only calls that will surely start have their intent recorded with the answ
   const freely = (policy?: ReturnType<typeof policyOf>) => {
     const context = { runId: 'R', tenant: 'T', keyFor: () => 'k', ...(policy && { policy }) };
     const executor = createToolExecutor(tools, context);
-    return tools.map(({ name }) => name).filter((name) => executor.startsFreely(name));
+    const asked = calls(...tools.map(({ name }) => name));
+    const past = { trusted: [], messages: () => [] };
+    return executor.startingFreely({ calls: asked, past, withdrawn: [] }).map(({ name }) => name);
   };
   expect(freely()).toEqual(['free', 'touching']);
   expect(freely(policyOf())).toEqual(['free']);
