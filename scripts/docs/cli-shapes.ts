@@ -1,3 +1,4 @@
+import { manyAnswer, runCounts } from '../../src/producer/client/many-runs.ts';
 import { z } from 'zod';
 import { acceptedRun } from '../../src/producer/http/openapi.ts';
 import { approvalView } from '../../src/producer/client/approvals.ts';
@@ -141,8 +142,18 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   batch: { as: 'document', shape: batchSummary },
   tail: events,
   get: run,
-  cancel: run,
-  runs: { as: 'document', shape: z.array(runView), is: 'an array of [Runs](http.md#run)' },
+  cancel: {
+    as: 'document',
+    shape: z.union([runView, manyAnswer.omit({ cursor: true })]),
+    is: 'a [Run](http.md#run)',
+    note: 'Of runs by a filter: `{matched, done, failures}`.',
+  },
+  runs: {
+    as: 'document',
+    shape: z.union([z.array(runView), runCounts]),
+    is: 'an array of [Runs](http.md#run)',
+    note: 'With `--counts`: `{total, byStatus, complete}`.',
+  },
   progress: { as: 'document', shape: z.array(progressEntry), is: 'an array of notes' },
   approvals: {
     as: 'document',

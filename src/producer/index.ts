@@ -15,6 +15,8 @@ export type {
   TaskRunOptions,
 } from './client/options.ts';
 export type { ListQuery, RunsPage } from './client/list-runs.ts';
+export type { CancelManyRequest, ManyAnswer, RunCounts } from './client/many-runs.ts';
+export type { RunFilter } from './client/run-filter.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
 export { ChatTurn, type ChatLine, type ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatOptions, type ChatTurnRequest } from './client/chat/open-turn.ts';

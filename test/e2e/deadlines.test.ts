@@ -43,7 +43,7 @@ test('a run past its deadline is only redriven with a new one', async () => {
     code: 'deadline_exceeded',
     message: expect.stringContaining('deadlineMs'),
   });
-  expect((await world.mill.redrive({ code: 'deadline_exceeded' })).late).toContain(run.runId);
+  expect((await world.mill.redrive({ errorCode: 'deadline_exceeded' })).late).toContain(run.runId);
   await world.mill.redrive({ runId: run.runId, deadlineMs: 60_000 });
   await until('it asks again', async () => (await run.get()).status === 'suspended');
   const { pending } = await run.get();

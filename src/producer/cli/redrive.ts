@@ -3,6 +3,7 @@ import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { RedriveRequest } from '../client/redrive.ts';
 import { asJson, command, flag } from './options/command.ts';
+import { filterFrom, filterOptions, isFiltered } from './options/run-filter.ts';
 import { openClient } from './options/open-client.ts';
 import { deadlineFrom, deadlineOption } from './options/arguments.ts';
 
@@ -20,22 +21,30 @@ export const addRedrive = command('redrive [runs...]', {
   description: 'Queue failed runs again; they continue from their journal.',
   options: [
     flag('--all-failed', 'every failed run'),
+    ...filterOptions,
     deadlineOption('from now until the runs have to have ended; for those past theirs'),
     asJson,
   ],
-  help: examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'),
+  help: examples(
+    'millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG',
+    'millrace redrive --all-failed',
+    'millrace redrive --batch nightly --error provider_unavailable',
+  ),
   work: async (cli, runIds, options) => {
-    if ((runIds.length === 0) !== (options.allFailed === true)) {
-      throw new RunError('validation', 'name the runs, or give --all-failed');
-    }
+    const byFilter = options.allFailed === true || isFiltered(options);
+    if ((runIds.length === 0) !== byFilter)
+      throw new RunError(
+        'validation',
+        'name the runs, or say which failed ones with --batch and the like, or --all-failed',
+      );
     await using mill = openClient(cli);
-    const { redriven, refused } = options.allFailed
-      ? await redriveAll(mill, deadlineFrom(options), cli.interrupted)
+    const { redriven, refused } = byFilter
+      ? await redriveAll(mill, { ...(await filterFrom(mill, options)), ...deadlineFrom(options) }, cli.interrupted)
       : await redriveEach(mill, deadlineFrom(options), runIds);
     if (options.json) printJson(cli, { redriven, refused });
     else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
     for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
-    if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');
+    if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no such failed runs.\n');
     return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
   },
 });
@@ -44,7 +53,7 @@ type Deadline = Pick<RedriveRequest, 'deadlineMs'>;
 
 async function redriveAll(
   mill: Millrace,
-  deadline: Deadline,
+  asked: RedriveRequest,
   signal: AbortSignal,
 ): Promise<{ redriven: string[]; refused: Refusal[] }> {
   const redriven = new Set<string>();
@@ -52,7 +61,7 @@ async function redriveAll(
   for (;;) {
     signal.throwIfAborted();
     const before = redriven.size;
-    const answer = await mill.redrive({ limit: pageSize, ...deadline });
+    const answer = await mill.redrive({ limit: pageSize, ...asked });
     for (const runId of answer.redriven) redriven.add(runId);
     for (const runId of answer.late) late.add(runId);
     // Runs that fail again at once come back in the next page: without news this would go on for ever.

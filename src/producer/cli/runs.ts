@@ -1,26 +1,24 @@
-import { dateTime, dim, duration, oneLine } from './show/paint.ts';
-import { collect, printJson, examples, exitCodes } from './cli.ts';
+import { count, dateTime, dim, duration, oneLine } from './show/paint.ts';
+import { collect, printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunView } from '../../shared/contract/run.ts';
 import type { ListQuery } from '../client/list-runs.ts';
-import { asJson, choice, command, text, value, valueOr, type ValuesOf } from './options/command.ts';
+import { asJson, choice, command, flag, text, valueOr, type ValuesOf } from './options/command.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
-import { since, timeForms, until } from './options/when.ts';
+import { timeForms } from './options/when.ts';
+import { filterFrom, filterOptions } from './options/run-filter.ts';
+import type { RunCounts } from '../client/many-runs.ts';
 import { waitsFor } from './show/pending.ts';
 
 const options = [
   choice('--status <status>', 'only these', runStatus.options),
-  text('--agent <id>', 'only runs of this agent'),
-  text('--thread <id>', 'only runs of this thread'),
-  text('--batch <name>', 'only runs of this batch'),
-  text('--parent <run>', 'only runs that work for this run'),
-  value('--since <time>', 'only runs created then or later', since),
-  value('--until <time>', 'only runs created before; a day is included', until),
+  ...filterOptions,
   valueOr('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20),
   text('--cursor <cursor>', 'go on where an earlier list ended, which printed it'),
+  flag('--counts', 'only count them, by status'),
   asJson,
 ];
 type Options = ValuesOf<typeof options>;
@@ -32,13 +30,13 @@ export const addRuns = command('runs', {
     examples(
       'millrace runs --status failed --limit 50',
       'millrace runs --agent support --since yesterday',
-      'millrace runs --batch questions --since 2h --json',
+      'millrace runs --batch questions --metadata shop=north --counts',
     ) + `\n\nA time is ${timeForms}.\nDays, and times without a zone, are UTC.`,
   work: async (cli, asked) => {
-    const { status, agent, thread, batch, since: after, until: before, limit, cursor: start, json } = asked;
+    const { status, limit, cursor: start, json } = asked;
     await using mill = openClient(cli);
-    const parent = asked.parent === undefined ? undefined : await mill.findRunId(asked.parent);
-    const query = { status, agent, thread, batch, parent, after, before };
+    const query = defined({ ...(await filterFrom(mill, asked)), status });
+    if (asked.counts) return showCounts(cli, await mill.count(query), json === true);
     const page = async (range: ListQuery) => {
       const { runs: items, cursor: next } = await mill.list(defined({ ...query, ...range }));
       return { items, cursor: next };
@@ -51,6 +49,19 @@ export const addRuns = command('runs', {
     return exitCodes.ok;
   },
 });
+
+function showCounts(cli: Cli, counts: RunCounts, json: boolean): ExitCode {
+  if (json) return printJson(cli, counts);
+  const { total, byStatus, complete } = counts;
+  for (const status of runStatus.options) {
+    const runs = byStatus[status];
+    if (runs !== undefined) cli.stdout.write(`${count(runs)} ${status}\n`);
+  }
+  cli.stdout.write(`${count(total)} in all\n`);
+  if (!complete)
+    cli.stderr.write('Only the newest 200,000 runs were looked at: narrow them with --since and --until.\n');
+  return exitCodes.ok;
+}
 
 const columns = [
   nameColumn('RUN'),
@@ -66,9 +77,16 @@ const columns = [
 function commandFor(asked: Options): string {
   const words = Object.entries(asked).flatMap(([name, value]) => {
     if (value === undefined) return [];
+    if (typeof value === 'object')
+      return Object.entries(value).flatMap(([key, label]) => [`--${name}`, shellWord(`${key}=${label}`)]);
     return value === true ? [`--${name}`] : [`--${name}`, String(value)];
   });
   return ['millrace runs', ...words].join(' ');
+}
+
+/** A word as a shell takes it. */
+function shellWord(text: string): string {
+  return /^[\w=.:@%+,/-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function rowOf(view: RunView): string[] {

@@ -31,6 +31,8 @@ import type {
   TaskRun,
   TaskRunOptions,
 } from './options.ts';
+import type { CancelManyRequest, ManyAnswer, RunCounts } from './many-runs.ts';
+import type { RunFilter } from './run-filter.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
 import type { Threads } from './threads.ts';
@@ -174,6 +176,17 @@ export class MillraceClient implements AsyncDisposable {
   }
 
   /**
+   * How many runs a filter fits, by status. Looks at the newest 200,000 runs of the tenant, and says when there are more. Throws
+   * `validation`.
+   *
+   * @example
+   * const { byStatus } = await mill.count({ batch: 'nightly', metadata: { shop: 'north' } });
+   */
+  async count(filter: RunFilter = {}): Promise<RunCounts> {
+    return await this.#operations.count(filter);
+  }
+
+  /**
    * Resolves when the run has ended, or with its state after `waitMs`. A run that failed does not throw. Throws
    * `run_not_found`, `invalid_id`, or the signal's reason.
    */
@@ -219,6 +232,17 @@ export class MillraceClient implements AsyncDisposable {
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
     return await this.#operations.cancel(runId, request);
+  }
+
+  /**
+   * Cancels the open runs that a filter fits, newest first: at most `limit`, default 1,000. A `cursor` in the answer says that
+   * there may be others; a call with it goes on there. Without a filter `all: true` is needed. Throws `validation`.
+   *
+   * @example
+   * const { matched, done, cursor } = await mill.cancelMany({ batch: 'nightly', reason: 'wrong file' });
+   */
+  async cancelMany(request: CancelManyRequest): Promise<ManyAnswer> {
+    return await this.#operations.cancelMany(request);
   }
 
   /**
@@ -340,7 +364,7 @@ export class MillraceClient implements AsyncDisposable {
   }
 
   /**
-   * Redrives failed runs of this tenant: the same run continues from its journal in a new job. Its
+   * Redrives failed runs of this tenant, one or those that a filter fits: the same run continues from its journal in a new job. Its
    * event numbers go on; its log begins anew.
    */
   async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {

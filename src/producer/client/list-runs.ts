@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
+import { runId as runIdSchema } from '../../shared/base/ids.ts';
 import { pairsOf } from '../../shared/base/collections.ts';
-import { storedJson } from '../../shared/base/json.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
-import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
+import { viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
+import { runFilter, whichFit } from './run-filter.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
@@ -15,19 +15,7 @@ const maxScanned = 2_000;
 const settledMs = 60_000;
 export const runListCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
 
-/** A time with its zone. */
-export const runTime = z.iso.datetime({ offset: true, error: 'must be a time like 2026-11-21T09:00:00Z' });
-
-const listQuery = z.strictObject({
-  status: runStatus.optional(),
-  agent: publicId.optional(),
-  thread: publicId.optional(),
-  batch: publicId.optional(),
-  /** Only runs created at this time or later, and before this time. ISO 8601 with a zone. */
-  after: runTime.optional(),
-  before: runTime.optional(),
-  /** Only children of this run. */
-  parent: runIdSchema.optional(),
+const listQuery = runFilter.extend({
   /** From the previous page; absent for the first. */
   cursor: runListCursor.optional(),
   /** 1 to 100, default 50. */
@@ -35,7 +23,6 @@ const listQuery = z.strictObject({
 });
 export type ListQuery = Readonly<z.input<typeof listQuery>>;
 type Query = z.output<typeof listQuery>;
-const filters = ['status', 'agent', 'thread', 'batch', 'parent'] as const;
 
 /** A run in an index of a tenant: a sorted set by the time of its creation, or of the question to people. */
 export interface IndexEntry {
@@ -75,7 +62,7 @@ export async function listRuns(input: ListQuery, client: TenantClient): Promise<
 }
 
 /** The entry after which a page begins. No run has the id of the one that stands for `before`: it is newer than all of its time. */
-function startOf({ cursor, before }: Query): IndexEntry | undefined {
+export function startOf({ cursor, before }: Pick<Query, 'cursor' | 'before'>): IndexEntry | undefined {
   if (cursor !== undefined) return entryOf(cursor);
   return before === undefined ? undefined : { runId: '', atMs: Date.parse(before) };
 }
@@ -103,29 +90,20 @@ async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisC
 
 /** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
 async function readViews(entries: readonly IndexEntry[], query: Query, room: number, { core, redis, tenant }: Reached) {
-  // The request is larger than all other facts: it is read only where it is asked about.
-  const batchField = query.batch === undefined ? [] : ['listedRequest'];
-  const facts = await Promise.all(
-    entries.map(({ runId }) =>
-      redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId', ...batchField),
-    ),
+  const found = await whichFit(
+    entries.map(({ runId }) => runId),
+    query,
+    { redis, keys: core.keys },
   );
   const settledBefore = Date.now() - settledMs;
-  const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.atMs < settledBefore);
+  const dead = entries.filter((entry, i) => found[i] === 'gone' && entry.atMs < settledBefore);
   if (dead.length > 0) await redis.zrem(core.keys.index(tenant), ...dead.map((entry) => entry.runId));
-  const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
+  const matches = entries.filter((_, i) => typeof found[i] === 'object').slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
     const record = await listedRecord(redis, core.keys.run(runId), tenant);
     return record && viewOf(record);
   });
   return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
-}
-
-function fits([status, agent, thread, parent, request]: readonly (string | null)[], query: Query): boolean {
-  if (!status) return false;
-  const { batch } = (request ? storedJson(request) : {}) as { readonly batch?: string };
-  const facts = { status, agent, thread, parent, batch };
-  return filters.every((filter) => query[filter] === undefined || query[filter] === facts[filter]);
 }
 
 /** The cursor of a page that ends with this entry. */

@@ -17,9 +17,11 @@ import type { Accepted, BulkAnswer, QueueState } from './enqueue.ts';
 import type { FlowReport, FlowReportQuery } from './flow-report.ts';
 import type { FlowsPage, FlowsQuery } from './flows.ts';
 import type { ListQuery, RunsPage } from './list-runs.ts';
+import type { CancelManyRequest, ManyAnswer, RunCounts } from './many-runs.ts';
 import type { McpPins } from './mcp-pins.ts';
 import type { ResultOptions } from './options.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
+import type { RunFilter } from './run-filter.ts';
 import type { Threads } from './threads.ts';
 
 /** From which event on, and until when. */
@@ -45,10 +47,12 @@ export interface Operations {
   get(runId: string): Promise<RunView>;
   findRunId(beginning: string): Promise<string>;
   list(query: ListQuery): Promise<RunsPage>;
+  count(filter: RunFilter): Promise<RunCounts>;
   result(runId: string, options: ResultOptions): Promise<RunOutcomeView>;
   events(runId: string, options: FollowOptions): AsyncIterable<RunEvent>;
   firehose(signal: AbortSignal | undefined): AsyncIterable<RunEvent>;
   cancel(runId: string, request: Partial<CancelRequest>): Promise<RunView>;
+  cancelMany(request: CancelManyRequest): Promise<ManyAnswer>;
   decide(runId: string, decision: DecisionInput, options: DecideOptions): Promise<DecisionAnswer>;
   redrive(request: RedriveRequest): Promise<RedriveAnswer>;
   approvals(query: ApprovalsQuery): Promise<ApprovalsPage>;

@@ -21,6 +21,7 @@ import type { Operations } from './operations.ts';
 import type { MillraceOptions } from './options.ts';
 import { fromSurroundings } from './own-environment.ts';
 import { loadView, waitForEnd } from './read-run.ts';
+import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
 import { checkRunId, checkTenant } from './accept/validate.ts';
 import { RedisThreads } from './threads.ts';
@@ -57,6 +58,8 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     firehose: (signal) => followAll(signal, client),
     cancel: (runId, request) => cancelRun(runId, request, client),
     decide: (runId, decision, options) => decideRun(runId, decision, options, client),
+    count: (filter) => countRuns(filter, client),
+    cancelMany: (request) => cancelRuns(request, client),
     redrive: (request) => redriveRuns(request, client),
     approvals: (query) => listApprovals(query, client),
     flows: (query) => listFlows(query, client),

@@ -2,23 +2,23 @@ import { defined } from '../../shared/base/collections.ts';
 import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
-import { errorCode, RunError } from '../../shared/base/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import { listOpen, redriveFailed } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
-import { checkRunId, runNotFound } from './accept/validate.ts';
+import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { runFilter } from './run-filter.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 /** Pages of the tenant's runs that one call looks through. */
 const maxPages = 50;
 
-const redriveRequest = z.strictObject({
-  /** Just this run. Absent: failed runs, newest first. */
+export const redriveRequest = runFilter.omit({ status: true }).extend({
+  /** Just this run. Absent: the failed runs that the other fields fit, newest first. */
   runId: z.string().optional(),
-  /** Only failures with this code. */
-  code: errorCode.optional(),
+  status: z.literal('failed', { error: 'only failed runs can be redriven' }).optional(),
   /** At most this many in one call: 1 to 1,000, default 100. */
   limit: z.int().min(1).max(1_000).default(100),
   /**
@@ -40,8 +40,11 @@ export interface RedriveAnswer {
 
 /** Queues failed runs again: one of them, or as many as `limit`. */
 export async function redriveRuns(input: RedriveRequest, client: TenantClient): Promise<RedriveAnswer> {
-  const { runId, code, limit, deadlineMs } = parseAs(redriveRequest, input, 'the redrive request is not valid');
+  const asked = parseAs(redriveRequest, safeInput(input), 'the redrive request is not valid');
+  const { runId, limit, deadlineMs, ...filter } = asked;
   if (runId !== undefined) {
+    if (Object.values(filter).some((value) => value !== undefined))
+      throw new RunError('validation', 'give runId or a filter, one of them');
     const done = await redriveRun(checkRunId(runId), deadlineMs, client);
     if (done === 'not_failed')
       throw new RunError('validation', `run ${runId} has not failed; only failed runs can be redriven`);
@@ -56,10 +59,9 @@ export async function redriveRuns(input: RedriveRequest, client: TenantClient): 
   const late: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
-    const found = await listRuns(defined({ status: 'failed', cursor }), client);
+    const found = await listRuns(defined({ ...filter, status: 'failed', cursor }), client);
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, late, more: true };
-      if (code !== undefined && run.error?.code !== code) continue;
       const done = await redriveRun(run.runId, deadlineMs, client);
       if (done === 'redriven') redriven.push(run.runId);
       if (done === 'late') late.push(run.runId);

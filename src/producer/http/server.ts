@@ -22,6 +22,7 @@ import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { flowRoutes } from './routes/flows.ts';
+import { manyRunRoutes } from './routes/many-runs.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
@@ -107,6 +108,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   startRunRoute,
   startManyRoute,
   readRunRoutes,
+  manyRunRoutes,
   streamRoutes,
   decisionRoutes,
   moneyRoutes,

@@ -47,7 +47,8 @@ export const runOverrides = z.strictObject({
   background: z.boolean().optional(),
 });
 
-const metadata = z
+/** What a caller notes beside a run, to find it again. */
+export const metadata = z
   .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
   .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
 

@@ -28,8 +28,8 @@ test.each([
   { args: 'chat', says: "missing required argument 'agent'" },
   { args: 'chat a --busy wait', says: "'wait' is invalid" },
   { args: 'tail --after 3', says: '--after needs a run' },
-  { args: 'redrive', says: 'name the runs, or give --all-failed' },
-  { args: 'redrive A --all-failed', says: 'name the runs, or give --all-failed' },
+  { args: 'redrive', says: 'name the runs, or say which failed ones' },
+  { args: 'redrive A --all-failed', says: 'name the runs, or say which failed ones' },
 ])('`millrace $args` is a usage error', async ({ args, says }) => {
   const { code, stdout, stderr } = await millrace(args.split(' ').filter(Boolean));
   expect(stderr).toContain(says);

@@ -153,6 +153,33 @@ test('redrive --all-failed takes every failed run and no other', async () => {
   expect(redriven.toSorted()).toEqual([run.runId, second.runId].toSorted());
 });
 
+test('runs are counted, cancelled and redriven by a filter', async () => {
+  const { mill, redis, keys, env } = await runWorld();
+  const north = await mill.enqueue({ ...request, metadata: { shop: 'north pole' } });
+  const broken = await mill.enqueue({ ...request, batch: 'nightly' });
+  await new RunWriter(redis, keys, broken.runId).end('failed');
+  const counted = await millrace(['runs', '--counts'], { env });
+  expect(counted.stdout).toBe('2 queued\n1 failed\n3 in all\n');
+  const redriven = await millrace(['redrive', '--batch', 'nightly'], { env });
+  expect(redriven.stdout).toBe(`${broken.runId} is queued again\n`);
+  const cancelled = await millrace(['cancel', '--metadata', 'shop=north pole', '--json'], { env });
+  expect(JSON.parse(cancelled.stdout)).toEqual({ matched: 1, done: 1, failures: [] });
+  expect(await mill.get(north.runId)).toMatchObject({ status: 'cancelled' });
+  for (const args of [[], [north.runId, '--all'], ['--error', 'internall']]) {
+    const wrong = await millrace(['cancel', ...args], { env });
+    expect(wrong.code, args.join(' ')).toBe(2);
+  }
+  const rest = await millrace(['cancel', '--all'], { env });
+  expect(rest.stdout).toBe('2 of 2 runs are cancelled or asked to stop\n');
+});
+
+test('a list by metadata goes on with the command that it prints', async () => {
+  const { mill, env } = await runWorld();
+  for (let i = 0; i < 2; i++) await mill.enqueue({ ...request, metadata: { shop: "the miller's" } });
+  const { stderr } = await millrace(['runs', '--metadata', "shop=the miller's", '--limit', '1'], { env });
+  expect(stderr).toContain(String.raw`--metadata 'shop=the miller'\''s' --cursor `);
+});
+
 test('redrive reports a run that has not failed and still takes the others', async () => {
   const { mill, run, writer, env } = await runWorld();
   await writer.end('failed');

@@ -98,8 +98,8 @@ test('all failed runs are redriven up to the limit, and only those with the code
   const world = await clientWorld();
   const failed = [await failedRun(world), await failedRun(world), await failedRun(world)];
   await world.mill.enqueue(request);
-  expect(await world.mill.redrive({ code: 'internal' })).toEqual({ redriven: [], late: [], more: false });
-  const first = await world.mill.redrive({ limit: 2, code: 'provider_unavailable' });
+  expect(await world.mill.redrive({ errorCode: 'internal' })).toEqual({ redriven: [], late: [], more: false });
+  const first = await world.mill.redrive({ limit: 2, errorCode: 'provider_unavailable' });
   expect(first).toMatchObject({ more: true });
   const second = await world.mill.redrive();
   expect(second).toMatchObject({ more: false });
@@ -110,7 +110,7 @@ test('all failed runs are redriven up to the limit, and only those with the code
 test('a request that makes no sense is refused', async () => {
   const { mill } = await clientWorld();
   expect(await codeOf(mill.redrive({ limit: 0 }))).toBe('validation');
-  expect(await codeOf(mill.redrive({ code: 'nothing' as never }))).toBe('validation');
+  expect(await codeOf(mill.redrive({ errorCode: 'nothing' as never }))).toBe('validation');
 });
 
 test('a run that is redriven before the worker that ended it has cleaned up stays listed', async () => {

@@ -6,7 +6,9 @@ import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import { maxNotesRead, progressNote } from '../../../shared/contract/artifacts.ts';
 import { progressDraft, progressEntry } from '../../client/artifacts.ts';
-import { runTime } from '../../client/list-runs.ts';
+import { runCounts } from '../../client/many-runs.ts';
+import { runTime } from '../../client/run-filter.ts';
+import { errorCode, RunError } from '../../../shared/base/errors.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
 const getRunRoute = route('read', {
@@ -18,22 +20,25 @@ const getRunRoute = route('read', {
 });
 
 const listRunsRoute = route('read', {
+  operationId: 'listRuns',
   summary: 'List runs, newest first',
   description:
-    'A page may have fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
-  querystring: z.object({
+    'A page may have fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end. `metadata.KEY=VALUE`, also several of them, asks for runs whose metadata has this.',
+  querystring: z.looseObject({
     status: runStatus.optional(),
     agent: publicId.optional(),
     thread: publicId.optional(),
     batch: publicId.optional(),
+    errorCode: errorCode.optional().describe('Only runs that failed with this code.'),
     after: runTime.optional().describe('Only runs created at this time or later.'),
     before: runTime.optional().describe('Only runs created before this time.'),
     parent: runId.optional().describe('Only children of this run.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
+    counts: z.enum(['true', 'false']).optional().describe('Also count all runs that fit, by status.'),
   }),
   response: {
-    200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
+    200: z.object({ runs: z.array(runView), cursor: z.string().optional(), counts: runCounts.optional() }),
     ...errors,
   },
 });
@@ -87,11 +92,28 @@ const mediaRoute = route('read', {
   response: { ...errors },
 });
 
+const metadataName = 'metadata.';
+
+/** The parameters `metadata.KEY` as one field. Throws `validation` for a key that is given twice. */
+function withMetadata<T extends Readonly<Record<string, unknown>>>(query: T) {
+  const labels = Object.entries(query).filter(([name]) => name.startsWith(metadataName));
+  const twice = labels.find(([, value]) => typeof value !== 'string');
+  if (twice) throw new RunError('validation', `${twice[0]}: give it once`);
+  const rest = Object.fromEntries(Object.entries(query).filter(([name]) => !name.startsWith(metadataName))) as T;
+  if (labels.length === 0) return rest;
+  const metadata = Object.fromEntries(labels.map(([name, value]) => [name.slice(metadataName.length), String(value)]));
+  return { ...rest, metadata };
+}
+
 export function readRunRoutes(app: App, { openAnswers }: Services): void {
   app.get('/v1/runs/:id', getRunRoute, async ({ mill, params }) => await mill.get(params.id));
   app.get('/v1/runs', listRunsRoute, async ({ mill, query }) => {
-    const { runs, cursor } = await mill.list(query);
-    return { runs: [...runs], cursor };
+    const { cursor: from, limit, counts: counted, ...filter } = withMetadata(query);
+    const [{ runs, cursor }, counts] = await Promise.all([
+      mill.list(defined({ ...filter, cursor: from, limit })),
+      counted === 'true' ? mill.count(filter) : undefined,
+    ]);
+    return { runs: [...runs], cursor, counts };
   });
   // A client that goes away ends the wait; when the process drains, the wait ends early.
   app.get(
