@@ -33,6 +33,7 @@ export interface Services {
   readonly readiness: ProducerReadiness;
   readonly openAnswers: OpenAnswers;
   readonly redactor: Redactor;
+  readonly log: Log;
   readonly bodyRoom: BodyRoom;
   /** Milliseconds between signs of life on an event stream. */
   readonly keepAliveMs: number;

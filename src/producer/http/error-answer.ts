@@ -64,6 +64,8 @@ function isFastifyError(thrown: unknown): thrown is FastifyError {
 interface ErrorPorts {
   readonly log: Log;
   readonly redactor: Redactor;
+  /** The body in the shape of another API. Absent: ours. */
+  readonly shape?: (answer: ReturnType<typeof errorAnswer>) => object;
 }
 
 /** How long a client may go on sending a body that was refused. */
@@ -81,13 +83,15 @@ export function answerErrors(app: App, ports: ErrorPorts): void {
 
 /** Sends the answer to an error and logs it: defects with everything that is known, the rest with their code. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, ports: ErrorPorts): void {
-  const { status, headers, body } = errorAnswer(error, request.id, ports.redactor);
-  const { code } = body.error;
+  const answer = errorAnswer(error, request.id, ports.redactor);
+  const { status, headers } = answer;
+  const { code } = answer.body.error;
   const facts = { requestId: request.id, method: request.method, route: request.routeOptions.url, status, code };
   if (code === 'internal') ports.log.error({ ...facts, err: error }, 'request failed');
   else if (status >= 500) ports.log.warn(facts, 'request failed');
   else ports.log.info(facts, 'request refused');
   void reply.code(status).headers(headers);
+  const body = ports.shape?.(answer) ?? answer.body;
   const isBodyBegun = code === 'payload_too_large' || request.raw.readableDidRead;
   if (isBodyBegun && !request.raw.complete) endAfterBody(request, reply, wireJson(body));
   else void reply.send(body);

@@ -69,11 +69,12 @@ export interface ProducerServer {
 
 /** Builds the producer's HTTP server; call `app.listen`. Does not own `mill`. */
 export async function createServer(options: ServerOptions): Promise<ProducerServer> {
-  const { mill, config, redactor, apiKeys, metrics, keepAliveMs = defaultKeepAliveMs } = options;
+  const { mill, config, log, redactor, apiKeys, metrics, keepAliveMs = defaultKeepAliveMs } = options;
   const app = bareApp(options);
   const services: Services = {
     metrics,
     redactor,
+    log,
     openAnswers: new OpenAnswers(),
     bodyRoom: new BodyRoom(),
     readiness: new ProducerReadiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
