@@ -51,9 +51,14 @@ export function createToolRegistry(
         ...bare(tool),
         deferred: tool.deferLoading,
         trust: tool.source ? tool.trust : 'built-in',
-        gated: tool.needsApproval !== false || tool.asks !== undefined || tool.unaccepted !== undefined,
+        gated: isGated(tool),
       })),
   };
+}
+
+/** May a call of this tool have to wait for a person, so that no script makes it? */
+export function isGated({ needsApproval, asks, unaccepted }: Tool): boolean {
+  return needsApproval !== false || asks !== undefined || unaccepted === 'asked';
 }
 
 function bare({ name, description, parameters }: Tool): Advertisement {

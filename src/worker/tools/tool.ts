@@ -58,10 +58,13 @@ export interface HostContext extends ToolContext {
   /** Lets the model call these deferred tools from the next step on. */
   readonly promote: (names: readonly string[]) => void;
   /**
-   * Calls a tool on behalf of this call, through every check that the model's own calls pass. A call with a side effect
-   * that was already made by an earlier, interrupted run of the same script gives the same answer as then. Never rejects.
+   * Calls a tool on behalf of this call, through every check that the model's own calls pass. One that may need a person is
+   * refused. A call with a side effect that was already made by an earlier, interrupted run of the same script gives the same
+   * answer as then, whatever has become of the tool. Never rejects.
    */
   callTool(name: string, args: unknown): Promise<InnerOutcome>;
+  /** The tools that an earlier, interrupted run of the same script has called with side effects; some may be gone by now. */
+  readonly calledBefore: readonly string[];
 }
 
 export interface CatalogueEntry {

@@ -3,11 +3,11 @@ import type { EventBody } from '../../../src/shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal/journal.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ToolHost, ToolRunContext } from '../../../src/worker/tools/execute/batch.ts';
-import type { StepCall } from '../../../src/shared/contract/journal/turn-state.ts';
-import { defineTool } from '../../../src/worker/tools/define.ts';
+import type { InnerCall, StepCall } from '../../../src/shared/contract/journal/turn-state.ts';
+import { definePackageTool, defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
 import type { BatchEnd } from '../../../src/worker/tools/execute/run-batch.ts';
-import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
+import type { HostContext, Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
 
 type Definition = Partial<Omit<ToolDefinition<z.ZodObject>, 'name' | 'execute'>>;
@@ -25,6 +25,31 @@ export function tool(
 /** The tool as a server offers it. */
 export function from(server: string, given: Tool): Tool {
   return { ...given, source: { server, tool: given.name, safeName: given.name, definition: `of ${server}` } };
+}
+
+export type Script = (call: HostContext['callTool']) => Promise<unknown>;
+
+/** A tool that does what the script says. */
+export function scripted(script: Script, name = 'code_execute'): Tool {
+  return definePackageTool({
+    name,
+    description: 'Runs.',
+    inputSchema: z.looseObject({}),
+    effect: 'idempotent',
+    execute: async (_args, context) => await script((called, args) => (context as HostContext).callTool(called, args)),
+  });
+}
+
+/** What an interrupted run of the only script of this world has left in the journal. */
+export function leftBy({ journal }: Pick<World, 'journal'>): Map<number, InnerCall> {
+  const left = new Map<number, InnerCall>();
+  for (const entry of journal) {
+    if (entry.t === 'inner_tool_intent') left.set(entry.number, { fingerprint: entry.fingerprint });
+    if (entry.t !== 'inner_tool_result') continue;
+    const { number, outcome, trust, sensitivity, flow } = entry;
+    left.set(number, { ...(left.get(number) as InnerCall), outcome, trust, sensitivity, flow });
+  }
+  return left;
 }
 
 /** The calls of a step, as the model asked for them. */

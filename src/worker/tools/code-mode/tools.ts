@@ -3,7 +3,7 @@ import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { definePackageTool } from '../define.ts';
 import { scriptToolName } from '../names.ts';
 import { ToolError } from '../tool-error.ts';
-import { ToolOutput, type CatalogueEntry, type HostContext, type InnerOutcome, type Tool } from '../tool.ts';
+import { ToolOutput, type CatalogueEntry, type HostContext, type Tool } from '../tool.ts';
 import { defaultLimits } from './protocol.ts';
 import { maxProcessWaitMs, type ScriptPool } from './pool.ts';
 import type { ScriptFailure } from './process.ts';
@@ -46,18 +46,17 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
     maxResultTokens: 0,
     async execute({ source }, context) {
       const host = context as HostContext;
-      const catalogue = callable(host);
-      const gated = new Set(catalogue.filter((entry) => entry.gated).map(({ name }) => name));
+      // A script that runs again must be able to ask for the answers of tools that are gone by now.
+      const callableNames = new Set([...callable(host).map(({ name }) => name), ...host.calledBefore]);
       const outcome = await pool.run({
         source,
         tenant: host.tenant,
-        tools: catalogue.map(({ name }) => name),
+        tools: [...callableNames],
         limits: defaultLimits,
         nowMs: host.startedAtMs ?? now(),
         seed: host.idempotencyKey,
         signal: host.signal,
-        call: async (name, args): Promise<InnerOutcome> =>
-          gated.has(name) ? needsApproval : await host.callTool(name, args),
+        call: async (name, args) => await host.callTool(name, args),
       });
       if (outcome.logs.length > 0) host.progress({ logs: outcome.logs });
       if (!outcome.ok) throw new ToolError(kindOf[outcome.reason], outcome.message);
@@ -82,12 +81,6 @@ function createSearchTool(): Tool {
     },
   });
 }
-
-const needsApproval: InnerOutcome = {
-  ok: false,
-  kind: 'approval_denied',
-  message: 'it needs approval: call it directly, not from a script',
-};
 
 /** Everything but the two tools themselves: a script starts no scripts. */
 function callable(host: HostContext) {

@@ -42,6 +42,11 @@ export function fingerprint(name: string, argsText: string): string {
   return `${name}\n${parsed.kind === 'parsed' ? jsonText(sorted(parsed.value)) : argsText}`;
 }
 
+/** The name of the tool in a fingerprint. */
+export function toolIn(print: string): string {
+  return print.slice(0, print.indexOf('\n'));
+}
+
 function sorted(value: unknown): unknown {
   if (value === null || typeof value !== 'object') return value;
   if (Array.isArray(value)) return value.map(sorted);

@@ -2,8 +2,9 @@ import { defined, inLanes } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner, type Admission } from '../../../shared/state/limits/breakers.ts';
+import { toolIn } from './args.ts';
 import type { Batch, CallEnding } from './batch.ts';
-import type { ReadyCall, PreparedCall } from './prepare.ts';
+import type { ReadyCall, PreparedCall, RefusedCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';
 import type { HostContext, ToolContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
@@ -103,6 +104,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
       open && callInner
         ? await callInner(name, innerArgs)
         : { ok: false, kind: 'aborted', message: 'the call that asks for it has ended' },
+    calledBefore: [...(call.inner?.values() ?? [])].map(({ fingerprint }) => toolIn(fingerprint)),
   };
   const own = tool.ofPackage ? ofPackage : {};
   const work = (signal: AbortSignal) => tool.execute(args, { ...given, ...own, signal });
@@ -189,10 +191,20 @@ export async function recover(prepared: readonly PreparedCall[], batch: Batch): 
   return prepared.filter((call) => !settled.has(call));
 }
 
-/** Intents exist for known tools only: where the tool is gone since then, no worker can find out what its call did. */
 function isInDoubt(prepared: PreparedCall): boolean {
   if (prepared.call.status !== 'interrupted') return false;
   return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
+}
+
+/**
+ * May a call that was begun, and can not be made any more, have taken effect? Intents exist for known tools only: where the tool
+ * is gone since then, or takes other arguments, no worker can find out what its call did.
+ */
+export function mayHaveActed(
+  { call }: RefusedCall,
+  { preparation: { registry } }: Pick<Batch, 'preparation'>,
+): boolean {
+  return registry.meant(call)?.effect !== 'read';
 }
 
 /** What a person decided about a call whose outcome is not known. False: it shall run again. */

@@ -37,6 +37,7 @@ function host(overrides: Partial<HostContext> = {}) {
       asked.push(`${name} ${JSON.stringify(args)}`);
       return Promise.resolve({ ok: true, value: 40 });
     },
+    calledBefore: [],
     ...overrides,
   };
   return { context, asked, progress };
@@ -49,17 +50,10 @@ test('a script calls the tools of the run, and its value is the result', async (
   expect(asked).toEqual(['add {"a":1}', 'later {}']);
 });
 
-test('a tool that needs approval is refused in a script and never called', async () => {
-  const { context, asked } = host();
-  const source = 'try { await tools.pay() } catch (e) { return [e.kind, e.message] }';
-  expect(await codeExecute.execute({ source }, context)).toEqual([
-    'approval_denied',
-    expect.stringContaining('call it directly'),
-  ]);
-  await expect(Promise.resolve(codeExecute.execute({ source: 'tools.pay()' }, context))).rejects.toMatchObject({
-    kind: 'invalid_input',
-  });
-  expect(asked).toEqual([]);
+test('a script finds the tools that an interrupted run of it has called, also where they are gone by now', async () => {
+  const { context, asked } = host({ calledBefore: ['add', 'gone'] });
+  expect(await codeExecute.execute({ source: 'return await tools.gone({ a: 1 })' }, context)).toBe(40);
+  expect(asked).toEqual(['gone {"a":1}']);
 });
 
 test('a script starts no scripts', async () => {

@@ -27,6 +27,7 @@ export async function callTool(tool: Tool, args: object, more: Partial<HostConte
     catalogue: () => [],
     promote: () => {},
     callTool: async () => ({ ok: true, value: undefined }),
+    calledBefore: [],
     ...more,
   };
   return { output: await tool.execute(checked.value, context), events };

@@ -4,34 +4,12 @@ import { RunError } from '../../../../src/shared/base/errors.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
 import type { InnerCall, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
-import { definePackageTool } from '../../../../src/worker/tools/define.ts';
-import type { HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
-import { calls, makeWorld, tool, type World } from '../world.ts';
+import type { InnerOutcome } from '../../../../src/worker/tools/tool.ts';
+import { calls, leftBy, makeWorld, scripted as anyScripted, tool, type Script } from '../world.ts';
 
-type Script = (call: HostContext['callTool']) => Promise<unknown>;
-
-/** A tool that does what the script says. */
-const scripted = (script: Script) =>
-  definePackageTool({
-    name: 'script',
-    description: 'Runs.',
-    inputSchema: z.looseObject({}),
-    effect: 'idempotent',
-    execute: async (_args, context) => await script((name, args) => (context as HostContext).callTool(name, args)),
-  });
+const scripted = (script: Script) => anyScripted(script, 'script');
 
 const people = { isHeadless: false, ttlMs: 60_000, approvers: 1 };
-
-/** What an earlier, interrupted run of the script has left in the journal. */
-function leftBy(world: World): ReadonlyMap<number, InnerCall> {
-  const left = new Map<number, InnerCall>();
-  for (const entry of world.journal) {
-    if (entry.t === 'inner_tool_intent') left.set(entry.number, { fingerprint: entry.fingerprint });
-    const begun = entry.t === 'inner_tool_result' && left.get(entry.number);
-    if (entry.t === 'inner_tool_result' && begun) left.set(entry.number, { ...begun, outcome: entry.outcome });
-  }
-  return left;
-}
 
 const again = (inner: ReadonlyMap<number, InnerCall>): StepCall[] =>
   calls({ name: 'script', status: 'interrupted', inner });
@@ -82,6 +60,8 @@ describe('a call of a script', () => {
     ['wrong arguments', 'strict', { a: 'x' }, 'invalid_input'],
     ['a tool that fails', 'broken', {}, 'execution_failed'],
     ['a tool that needs a person', 'gated', {}, 'approval_denied'],
+    ['a tool that may need a person', 'sometimes', {}, 'approval_denied'],
+    ['such a tool with wrong arguments', 'sometimes', { a: 'x' }, 'approval_denied'],
   ])('of %s is an error that the script sees', async (_what, name, args, kind) => {
     const world = makeWorld();
     let ran = false;
@@ -89,6 +69,10 @@ describe('a call of a script', () => {
       trying(name, args),
       tool('strict', () => 1, { inputSchema: z.object({ a: z.number() }) }),
       tool('gated', () => (ran = true), { needsApproval: true }),
+      tool('sometimes', () => (ran = true), {
+        needsApproval: () => false,
+        inputSchema: z.object({ a: z.number().optional() }),
+      }),
       tool('broken', () => {
         throw new Error('no');
       }),
@@ -133,7 +117,7 @@ describe('a script that is run again', () => {
       return await call('pay', { to: 'cleo' });
     });
     await world.run([script, pay], calls('script'));
-    const left = new Map(leftBy(world));
+    const left = leftBy(world);
     const { outcome: _, ...begun } = left.get(3) ?? { fingerprint: '' };
     left.set(3, begun);
     const second = makeWorld();
