@@ -104,12 +104,20 @@ export async function describeRoutes(app: App): Promise<void> {
   });
 }
 
-/** Says of each route which scope its key needs. */
+/** Says of each route which scope its key needs, and what it is about. */
 const withScope: typeof jsonSchemaTransform = (input) => {
   const { schema, url } = jsonSchemaTransform(input);
   const { access = 'open' } = input.route.config ?? {};
-  return { schema: { ...schema, security: access === 'open' ? [] : [{ apiKey: [access] }, {}] }, url };
+  const security = access === 'open' ? [] : [{ apiKey: [access] }, {}];
+  return { schema: { ...schema, tags: [tagOf(url)], security }, url };
 };
+
+/** Generators make a module of each tag. */
+function tagOf(url: string): string {
+  const [, area] = /^\/v1\/([a-z]+)/.exec(url) ?? [];
+  if (area === undefined) return 'service';
+  return area === 'run' || area === 'media' ? 'runs' : area;
+}
 
 /** Each schema is offered in the form for requests and in that for answers; mostly one of the two is ever used. */
 function withoutUnused(document: ReturnType<typeof jsonSchemaTransformObject>) {

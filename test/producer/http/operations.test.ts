@@ -160,6 +160,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/flows/report',
     'get /v1/mcp/pins',
     'get /v1/media/{sha256}',
+    'get /v1/run-ids/{beginning}',
     'get /v1/runs',
     'get /v1/runs/{id}',
     'get /v1/runs/{id}/events',
@@ -176,9 +177,12 @@ test('the API description has every route and every schema that it refers to', a
     'post /v1/mcp/pins/{server}/accept',
     'post /v1/runs',
     'post /v1/runs/bulk',
+    'post /v1/runs/cancel',
+    'post /v1/runs/redrive',
     'post /v1/runs/{id}/cancel',
     'post /v1/runs/{id}/decisions',
     'post /v1/runs/{id}/progress',
+    'post /v1/runs/{id}/redrive',
     'put /v1/budgets/batch/{id}',
   ]);
   expect(server.app.hasRoute({ method: 'GET', url: '/' })).toBe(true);
@@ -195,6 +199,18 @@ test('the API description has every route and every schema that it refers to', a
       expect(Object.keys(responses)).toEqual(expect.arrayContaining(['4XX', '5XX']));
   }
   expect(JSON.stringify(document.paths['/v1/runs']?.['get']?.parameters)).toContain('"type":"integer"');
+});
+
+test('each operation has a name of its own, from which generators make one of a client', async () => {
+  const { send } = await serverWorld();
+  const { paths } = (await send('GET', '/openapi.json')).body as OpenApi;
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+  for (const operation of operations) {
+    expect(operation).toMatchObject({ operationId: expect.stringMatching(/^[a-z]+([A-Z][a-z]+)*$/) });
+    expect(operation).toMatchObject({ summary: expect.any(String), tags: [expect.stringMatching(/^[a-z]+$/)] });
+  }
+  const names = operations.map((operation) => (operation as { readonly operationId?: string }).operationId);
+  expect(names.toSorted()).toEqual([...new Set(names)].toSorted());
 });
 
 test('the console is one page that may run only its own script and talk only to its server', async () => {

@@ -12,6 +12,7 @@ import { publicId } from '../../../shared/base/ids.ts';
 import { approvalKind, approvalView } from '../../client/approvals.ts';
 
 const decideRoute = route('approve', {
+  operationId: 'decideRun',
   summary: 'Decide about a run that waits',
   description:
     'For a run that waits for people. `approvals` grants or denies calls, with other arguments in `updatedArgs`, which have to fit the tool’s schema (400 otherwise, and nothing is decided); `answers` answers questions, or gives the result of a call that was carried out elsewhere. All of it takes effect, or nothing; the run goes on as soon as one call is decided, and what is left stays pending. The same decision again is accepted and changes nothing; another one about a decided call answers 409 `approval_not_pending`, one after its time 409 `approval_expired`. Where a call needs several people, it is granted when enough of them granted it; one denial decides. Who decides is the API key; without keys it is `by`. `budget` is for a run that is suspended for money: `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. Where that is the tenant, approving and topping up need the scope `admin` as well. A run that has ended answers 409 `already_terminal`.',
@@ -48,6 +49,7 @@ function whoDecides(body: unknown, caller: string): { readonly decision: Decisio
 const byIssue = { details: [{ path: 'by', message: 'must be a text, and only where there are no API keys' }] };
 
 const approvalsRoute = route('read', {
+  operationId: 'listApprovals',
   summary: 'List what waits for people, newest first',
   description:
     'Calls that need a grant, questions, calls whose outcome is unknown, and money, over all runs of the tenant. `id` is the `toolCallId` of a decision; for money it is the account. What one run waits for is never split, so a page may have more than `limit`, or fewer and still have a `cursor`; no cursor means the end.',
@@ -64,6 +66,7 @@ const approvalsRoute = route('read', {
 });
 
 const cancelRoute = route('write', {
+  operationId: 'cancelRun',
   summary: 'Cancel a run',
   description:
     'A run that waits ends at once; one that works stops soon after, with `drain` after its current step. `onPendingApprovals` says what happens to what waits for people: `deny` (default): the calls are denied and the run is cancelled; `fail`: the run fails with `run_aborted`; `hold`: a run that waits for people goes on waiting (`held`), and can still be decided about. Asking again changes nothing. A run that has ended answers 409 `already_terminal`. The body may be empty.',

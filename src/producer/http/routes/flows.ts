@@ -10,6 +10,7 @@ import { errors, route, wholeNumberParam } from '../openapi.ts';
 const time = z.string().max(40);
 
 const flowsRoute = route('read', {
+  operationId: 'listFlows',
   summary: 'List what guards found, newest first',
   description:
     'The audit stream of the own tenant: calls that the data-flow policy flagged, asked about, blocked or let through, and leaks between agents. It names runs, agents, tools, arguments and sources, and never shows a value. Entries outlive their runs: they are kept for 30 days, about 50,000 of a tenant. A page may have fewer entries than `limit`, even none, and still have a `cursor`; no cursor means the end.',
@@ -45,6 +46,7 @@ const flowsRoute = route('read', {
 });
 
 const reportRoute = route('read', {
+  operationId: 'reportFlows',
   summary: 'Report what guards found, by tool and by rule',
   description:
     'Counts the entries of the audit stream. `flagged` is what `enforce` would have stopped. One request counts at most the newest 20,000 entries; `partial` says that there are more, or were.',

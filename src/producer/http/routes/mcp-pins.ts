@@ -5,6 +5,7 @@ import type { App } from '../app.ts';
 import { errors, route } from '../openapi.ts';
 
 const listRoute = route('read', {
+  operationId: 'listMcpPins',
   summary: 'List the pins of MCP servers',
   description:
     'Servers whose definition has `pin`, the last used first, at most 200: what each of their tools was at the first use, and what the server says instead since then. Descriptions and schemas are cut, and without secrets. Pins are kept for 90 days after the last use of their server.',
@@ -12,6 +13,7 @@ const listRoute = route('read', {
 });
 
 const acceptRoute = route('approve', {
+  operationId: 'acceptMcpPins',
   summary: 'Accept what an MCP server has changed',
   description:
     'Runs of the own tenant use the tools as the server describes them now, from their next step on. Without `tool` every change is accepted that is listed. Accepted again it changes nothing. Who accepts is the API key.',

@@ -13,6 +13,7 @@ const accountParams = z.object({
 const answers = { 200: budgetView, ...errors };
 
 const getRoute = route('read', {
+  operationId: 'getBudget',
   summary: 'Read a budget',
   description:
     'Cap, what is spent, what is reserved for calls under way, and how many runs wait for more. An account that nothing was spent from yet has zeros. Amounts are microcents (1e-8 USD).',
@@ -21,6 +22,7 @@ const getRoute = route('read', {
 });
 
 const setRoute = route('approve', {
+  operationId: 'setBudget',
   summary: 'Set the budget of a batch',
   description:
     'All runs that name this batch share it, also those that are under way. Setting it again replaces the cap; top-ups stay. Runs that wait for money go on by themselves when the new cap lets them.',
@@ -30,6 +32,7 @@ const setRoute = route('approve', {
 });
 
 const topUpRoute = route('approve', {
+  operationId: 'topUpBudget',
   summary: 'Add money to a budget',
   description:
     'Raises the cap, that of a tenant for its present window. Runs that wait for this money go on by themselves within seconds. An account without a cap answers 400. The money of a tenant needs the scope `admin` as well.',
@@ -40,6 +43,7 @@ const topUpRoute = route('approve', {
 });
 
 const costsRoute = route('read', {
+  operationId: 'readCosts',
   summary: 'Read costs',
   description:
     'What the model calls of the own tenant cost, by day (UTC), agent and model, from counters that outlive the runs. Amounts are microcents (1e-8 USD).',

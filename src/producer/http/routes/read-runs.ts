@@ -12,6 +12,7 @@ import { errorCode, RunError } from '../../../shared/base/errors.ts';
 import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 
 const getRunRoute = route('read', {
+  operationId: 'getRun',
   summary: 'Read a run',
   description:
     'Status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for.',
@@ -53,6 +54,7 @@ const seconds = z
   .pipe(z.number().max(maxWaitS));
 
 const runResultSchema = {
+  operationId: 'waitForResult',
   summary: 'Wait for the result of a run',
   description: 'Answers 200 once the run has ended, however it ended, and 202 with its status when `wait` ends before.',
   params: runIdParam,
@@ -61,6 +63,7 @@ const runResultSchema = {
 };
 
 const runProgressRoute = route('read', {
+  operationId: 'listProgressNotes',
   summary: 'Read the progress notes of a run',
   description:
     'What agents wrote down with `progress_write`, by number and then by role. Notes outlive their run: see `PROGRESS_RETENTION_DAYS`. `text` is missing where the producer cannot read it.',
@@ -74,6 +77,7 @@ const runProgressRoute = route('read', {
 });
 
 const writeProgressRoute = route('write', {
+  operationId: 'writeProgressNote',
   summary: 'Write a progress note',
   description:
     'Leaves a note for the agents of the run, other programs and people. Notes are numbered and never changed. The same `Idempotency-Key` again answers the note that there is. A number that is taken is 409 `progress_write_failed`.',
@@ -84,6 +88,7 @@ const writeProgressRoute = route('write', {
 });
 
 const mediaRoute = route('read', {
+  operationId: 'readMedia',
   summary: 'Read a generated file',
   description:
     'The bytes behind a handle `media://sha256-…` of a result, with their content type. Kept as long as results are.',

@@ -14,14 +14,16 @@ const liveSchema = {
   response: { 200: z.object({ status: z.literal('ok') }) },
 };
 const readySchema = {
+  operationId: 'checkReadiness',
   summary: 'Can this producer take work?',
   description: 'Whether Redis takes writes, and the durability level in force: what an acknowledged run survives.',
   response: { 200: readinessBody, 503: readinessBody },
 };
 
-const scrapeSchema = { summary: 'Metrics for Prometheus', produces: ['text/plain'] };
+const scrapeSchema = { operationId: 'scrapeMetrics', summary: 'Metrics for Prometheus', produces: ['text/plain'] };
 
 const agentsRoute = route('read', {
+  operationId: 'listAgents',
   summary: 'List agents',
   description: 'The agents that workers and producers have loaded.',
   response: { 200: z.object({ agents: z.array(agentView) }), ...errors },
@@ -30,8 +32,11 @@ const agentsRoute = route('read', {
 export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Services): void {
   const config = { access: 'open' } as const;
   // Never asks Redis: restarting a producer does not bring Redis back.
-  for (const url of ['/healthz', '/livez'])
-    app.get(url, { schema: liveSchema, config, exposeHeadRoute: true }, async () => ({ status: 'ok' as const }));
+  const probes = { '/healthz': 'checkHealth', '/livez': 'checkLiveness' };
+  for (const [url, operationId] of Object.entries(probes))
+    app.get(url, { schema: { ...liveSchema, operationId }, config, exposeHeadRoute: true }, async () => ({
+      status: 'ok' as const,
+    }));
   app.get('/readyz', { schema: readySchema, config, exposeHeadRoute: true }, async (_request, reply) => {
     const answer = openAnswers.draining ? { status: 'draining' as const } : await readiness.look();
     return await reply.code(answer.status === 'ready' ? 200 : 503).send(answer);

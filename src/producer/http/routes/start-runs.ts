@@ -15,6 +15,7 @@ import { errorAnswer } from '../error-answer.ts';
 import { checkEncoding, jsonParser, bodyChunks, BodyBytes } from '../read-body.ts';
 
 const enqueueRoute = route('write', {
+  operationId: 'startRun',
   summary: 'Start a run',
   description:
     'The same execution id with the same body answers with the same run for at least 24 hours, also after it has ended; with another body it answers 409 `idempotency_conflict`. After a 503 it is unknown whether the run exists: repeat with the same execution id.',
@@ -51,6 +52,7 @@ const mebibyte = 1024 * 1024;
 const groupBounds = { most: 1_000, maxBytes: 256 * 1024 };
 
 const bulkRoute = route('write', {
+  operationId: 'startRuns',
   summary: 'Start many runs',
   description: `A JSON array, or NDJSON with one request a line (\`application/x-ndjson\`); at most ${maxBulk} runs and ${maxBodyBytes / mebibyte} MiB, each run at most ${maxItemBytes / mebibyte} MiB. Answers one entry per request, in order; a refused request does not hinder the others. Nothing is started before the whole body has arrived. A client that goes away ends it: what was not started by then is not. While other large requests are read this one waits, and answers 503 \`overloaded\` with \`Retry-After\` after a minute.`,
   consumes: ['application/json', 'application/x-ndjson'],

@@ -24,6 +24,7 @@ const eventStream = {
 };
 
 const eventsSchema = {
+  operationId: 'followRun',
   summary: 'Follow a run',
   description:
     'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
@@ -52,6 +53,7 @@ const lineStream = {
 };
 
 const turnSchema = {
+  operationId: 'takeChatTurn',
   summary: 'Take a turn in a chat',
   description:
     'Streams the answer to a message as NDJSON: `session.run.started`, the lines of the dialect `ndjson-chat`, then `session.run.completed`, or `error` and `session.run.failed`. The turn is a run under the execution id `project:session:turn`, or the one of the header: the same request again, also at the same time or at another producer, finds the same run, and another message under the same id answers 409 `idempotency_conflict`. A client that goes away does not stop the run. A stream that ends without a last line is resumed with the header `X-Execution-ID` and the `seq` of the last line in `after`, with or without the body; a `session.run.started` in the answer says that everything before it is to be forgotten. A turn that had ended before is replayed with `replayed: true`; when its events are gone, from its stored result; when nothing is known of it, 404 `execution_not_found` without a body, and a new run with one. A line `heartbeat` every 15 seconds keeps the stream open.',

@@ -9,6 +9,7 @@ import { maxThreadEvents } from '../../../shared/contract/thread/thread.ts';
 import { Readable } from 'node:stream';
 
 const listRoute = route('read', {
+  operationId: 'listThreads',
   summary: 'List threads, last changed first',
   description:
     'A page may have fewer threads than `limit`, even none, and still have a `cursor`; no cursor means the end.',
@@ -21,6 +22,7 @@ const listRoute = route('read', {
 });
 
 const getRoute = route('read', {
+  operationId: 'getThread',
   summary: 'Read a thread',
   description: 'Which run has its lock, how many runs wait, and whether the lock owner is suspended.',
   params: threadIdParam,
@@ -28,6 +30,7 @@ const getRoute = route('read', {
 });
 
 const updateRoute = route('write', {
+  operationId: 'updateThread',
   summary: 'Change the title or the task of a thread',
   description: 'At any time, also while a run has the lock. `null` removes a field.',
   params: threadIdParam,
@@ -36,6 +39,7 @@ const updateRoute = route('write', {
 });
 
 const deleteRoute = route('write', {
+  operationId: 'deleteThread',
   summary: 'Delete a thread',
   description:
     'With its whole log. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
@@ -44,6 +48,7 @@ const deleteRoute = route('write', {
 });
 
 const purgeRoute = route('admin', {
+  operationId: 'purgeThreads',
   summary: 'Delete all threads of the tenant',
   description:
     'At most 500 with one request; send it again with the `cursor` of the answer until there is none. Threads in use, and those that change after the first request, are kept. Needs the scope `admin`.',
@@ -64,6 +69,7 @@ const purgeRoute = route('admin', {
 const seq = wholeNumberParam(0, Number.MAX_SAFE_INTEGER);
 
 const threadMessagesRoute = route('read', {
+  operationId: 'listThreadMessages',
   summary: 'Read the messages of a thread',
   description:
     'Items of the running run are marked `live`, have no `seq`, and come where the log ends. They are what would be kept if its turn ended now; of a turn that will be rolled back nothing is shown. Handoffs, results and summaries are no messages: they are in the export. `next` says that there are more messages: send it as `after`, or as `before` for `order=desc`.',
@@ -83,6 +89,7 @@ const threadMessagesRoute = route('read', {
 });
 
 const threadEventsRoute = route('read', {
+  operationId: 'listThreadEvents',
   summary: 'Read the events of a thread',
   description:
     'What post-run jobs made. One JSON document a line, oldest first: `thread.title_generated`, `thread.embedding_done`, `postrun.failed`, each with its `sequenceNumber`. The newest 1,000 of a thread are kept. An answer with as many lines as `limit` may have more behind it: send the number of its last line as `after`.',
@@ -96,6 +103,7 @@ const threadEventsRoute = route('read', {
 });
 
 const exportThreadSchema = {
+  operationId: 'exportThread',
   summary: 'Export a thread',
   description:
     'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. A handoff has the descriptor of its filter, and with the other lines what is needed to rebuild what crossed. What the running run has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
