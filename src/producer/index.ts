@@ -55,6 +55,7 @@ export type { ThreadPurge } from '../shared/state/thread/list.ts';
 export type { ThreadEntry, ThreadEvent, ThreadEventsPage, ThreadManifest } from '../shared/contract/thread/thread.ts';
 export type { ThreadExportLine, ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
+export type { InputFile, InputPart } from '../shared/contract/input-parts.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose/diagnose.ts';
 export type { ProviderReport } from '../shared/contract/provider-report.ts';
@@ -96,10 +97,12 @@ export type { Attempt } from '../shared/contract/journal/journal.ts';
 export {
   isTerminalStatus,
   runOutcomeView,
-  runRequest,
+  runRequestBody,
   runStatus,
   runView,
   type RunOutcomeView,
+  type AskedRun,
+  type RunInput,
   type RunRequest,
   type RunRequestInput,
   type RunStatus,

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import { canonicalJson, isRecord, jsonOr } from '../../shared/base/json.ts';
-import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
+import { runInput, runRequestBody, type RunRequestInput } from '../../shared/contract/run.ts';
 import { textLines, type TextLine } from './text-lines.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */
@@ -35,13 +35,13 @@ const maxLineBytes = 1024 * 1024;
 
 const id = z.string().min(1).max(512);
 
-const fields = runRequest.omit({ executionId: true, batch: true, agent: true, input: true }).extend({
-  agent: runRequest.shape.agent.optional(),
+const fields = runRequestBody.omit({ executionId: true, batch: true, agent: true, input: true }).extend({
+  agent: runRequestBody.shape.agent.optional(),
   id: id.optional(),
   custom_id: id.optional(),
 });
 
-const plainLine = fields.extend({ input: z.string() });
+const plainLine = fields.extend({ input: runInput });
 
 /** A line of an OpenAI batch file whose request is one user message. */
 const openAiLine = z.object({

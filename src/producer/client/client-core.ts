@@ -17,6 +17,8 @@ import { parseRedisUrl } from '../../shared/base/redis-address.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
+import type { InputStores } from '../../shared/state/inputs/take-input.ts';
+import { redisMedia } from '../../shared/state/results/media-store.ts';
 import { WriteProbe } from '../../shared/state/write-probe.ts';
 import { RunAdmission } from './accept/admission.ts';
 import type { Caller } from './accept/validate.ts';
@@ -123,6 +125,16 @@ export class ClientCore {
     const { eventLogMax, eventLogTtlS, resultTtlS } = this.settings;
     const { keys, cluster, lifecycle } = this;
     return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+  }
+
+  /** Where the files of inputs are. */
+  get inputs(): InputStores {
+    const { keys, settings } = this;
+    const media = (redis: RedisConnection) => redisMedia({ redis, keys, ttlS: settings.resultTtlS });
+    return {
+      media: { put: (...given) => this.reach((redis) => media(redis).put(...given)) },
+      files: { info: async () => undefined, async *read() {} },
+    };
   }
 
   threadKeySpace(redis: RedisConnection): ThreadKeySpace {

@@ -9,9 +9,10 @@ import { errorInfo } from '../../shared/base/errors.ts';
 import { eventSchema } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { jsonText } from '../../shared/base/json.ts';
+import { inputPart } from '../../shared/contract/input-parts.ts';
 import { serverPins } from '../../shared/contract/mcp-pins.ts';
 import { budgetView } from '../../shared/contract/money.ts';
-import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/contract/run.ts';
+import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { approvalView } from '../client/approvals.ts';
 import { chatLine } from '../client/chat/chat-turn.ts';
@@ -60,7 +61,8 @@ export function wholeNumberParam(min: number, max: number) {
 // The global registry: the descriptions of fields are kept there, and only one registry is asked.
 z.globalRegistry
   .add(errorBody, { id: 'Error' })
-  .add(runRequest, { id: 'RunRequest' })
+  .add(inputPart, { id: 'InputPart' })
+  .add(runRequestBody, { id: 'RunRequest' })
   .add(chatTurnRequest, { id: 'ChatTurnRequest' })
   .add(chatLine, { id: 'ChatLine' })
   .add(runView, { id: 'Run' })

@@ -17,6 +17,7 @@ import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
 import { jsonText, storedJson } from '../base/json.ts';
+import { inputFiles, inputPart, joinedParts, maxInputFiles, maxInputParts } from './input-parts.ts';
 import { mediaRequest } from './media.ts';
 import { flowLabel, message } from './message.ts';
 import { unfinishedWork } from './unfinished.ts';
@@ -58,12 +59,33 @@ export const chatPosition = z.strictObject({
   userId: z.string().min(1).max(128).optional(),
 });
 
-/** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
-export const runRequest = z.strictObject({
+const inputText = z
+  .string()
+  .refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`);
+
+/** The user message of a turn as a caller gives it: a text, or parts. */
+export const runInput = z.union([
+  inputText,
+  z
+    .array(inputPart)
+    .min(1)
+    .max(maxInputParts)
+    .superRefine((parts, ctx) => {
+      const { text, files } = joinedParts(parts);
+      const refuse = (message: string) => ctx.addIssue({ code: 'custom', message });
+      if (Buffer.byteLength(text) > maxInputBytes) refuse(`must have at most ${maxInputBytes} bytes of text`);
+      if (files.length > maxInputFiles) refuse(`must have at most ${maxInputFiles} files`);
+    }),
+]);
+export type RunInput = z.infer<typeof runInput>;
+
+const whichAgent = {
   agent: publicId,
   /** The `version` that the agent must have when the run begins, as it is in its definition; else it is refused, or fails. Default: any. */
   agentVersion: z.string().min(1).max(64).optional(),
-  input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
+};
+
+const asked = {
   thread: publicId.optional(),
   /** Before its first model call the older part of its thread is replaced by a summary, however long it is. The agent needs `compaction`. */
   compact: z.literal(true).optional(),
@@ -112,8 +134,21 @@ export const runRequest = z.strictObject({
   evaluate: evaluateRequest.optional(),
   /** In place of a turn: a task over an adapter that workers have. Then no worker has to know `agent`. */
   taskRun: taskRequest.optional(),
+};
+
+/** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
+export const runRequestBody = z.strictObject({ ...whichAgent, input: runInput, ...asked });
+export type RunRequestInput = z.input<typeof runRequestBody>;
+/** The same, with defaults in place. */
+export type AskedRun = z.output<typeof runRequestBody>;
+
+/** What was asked for as a run keeps it: the text of its input, and beside it the files that stood among the text. */
+export const runRequest = z.strictObject({
+  ...whichAgent,
+  input: inputText,
+  files: inputFiles.optional(),
+  ...asked,
 });
-export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;
 
 /**

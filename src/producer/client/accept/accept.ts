@@ -1,7 +1,15 @@
 import { defined, inLanes } from '../../../shared/base/collections.ts';
 import { assertNever, RunError, type ErrorCode, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
-import { isTerminalStatus, maxBulk, workOf, type RunRequest } from '../../../shared/contract/run.ts';
+import { inputFileTtlS } from '../../../shared/contract/input-parts.ts';
+import {
+  isTerminalStatus,
+  maxBulk,
+  workOf,
+  type AskedRun,
+  type RunInput,
+  type RunRequest,
+} from '../../../shared/contract/run.ts';
 import {
   createRuns,
   newRun,
@@ -11,6 +19,7 @@ import {
   usedBefore,
 } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
+import { takeInput } from '../../../shared/state/inputs/take-input.ts';
 import { familyPorts } from '../cancel.ts';
 import type { Accepted, BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, parseRequest } from './validate.ts';
@@ -21,6 +30,8 @@ import { arrive, forgetEnded, isRefusal, lookAgain } from './thread-entry.ts';
 /** Runs that are created and queued in one pair of round trips. */
 const chunkSize = 500;
 const replicaTimeoutMs = 500;
+/** Requests of a chunk that are read at the same time. */
+const readAtOnce = 4;
 
 /**
  * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
@@ -51,7 +62,7 @@ export async function acceptRuns(inputs: readonly unknown[], client: TenantClien
       chunks[start / chunkSize] = chunk.map(() => refusal);
       return;
     }
-    const requests = await Promise.all(chunk.map((input) => orRefusal(async () => readRequest(input, client))));
+    const requests = await readAll(chunk, client);
     const answers = await orRefusal(() => acceptRequests(requests, client), hasCode('queue_unavailable'));
     if (answers instanceof RunError) unavailable ??= answers;
     chunks[start / chunkSize] =
@@ -77,11 +88,33 @@ async function orRefusal<T>(
   }
 }
 
+/** Each request, or why it is refused. Those with files a few at a time: their bytes are in memory. */
+async function readAll(inputs: readonly unknown[], client: TenantClient): Promise<readonly (RunRequest | RunError)[]> {
+  const read: (RunRequest | RunError)[] = [];
+  await inLanes([...inputs.entries()], readAtOnce, async ([index, input]) => {
+    read[index] = await orRefusal(async () => await readRequest(input, client));
+  });
+  return read;
+}
+
 function readRequest(input: unknown, client: TenantClient): RunRequest | Promise<RunRequest> {
-  const request = parseRequest(input);
-  if (request.raise) requireOperator(client, 'raise');
-  const { models } = client.core;
+  const asked = parseRequest(input);
+  if (asked.raise) requireOperator(client, 'raise');
+  const { input: given } = asked;
+  if (typeof given !== 'string') return readParts(asked, given, client);
+  return checkModels({ ...asked, input: given }, client);
+}
+
+function checkModels(request: RunRequest, { core: { models } }: TenantClient): RunRequest | Promise<RunRequest> {
   return models.concerns(request) ? models.check(request) : request;
+}
+
+/** The model first: a refused request leaves no files behind. */
+async function readParts(asked: AskedRun, input: Exclude<RunInput, string>, client: TenantClient): Promise<RunRequest> {
+  const request = await checkModels({ ...asked, input: '' }, client);
+  const keepS = inputFileTtlS + Math.ceil((asked.delayMs ?? 0) / 1_000);
+  const about = { tenant: client.tenant, path: 'input', keepS };
+  return { ...request, ...(await takeInput(input, { ...about, stores: client.core.inputs })) };
 }
 
 type Answers = readonly (Accepted | RunError)[];

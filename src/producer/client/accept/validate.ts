@@ -2,10 +2,11 @@ import { invalid } from '../../../shared/base/problems.ts';
 import { cleanJson } from '../../../shared/base/text.ts';
 import { deeperThan, maxLevels } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
+import { hasFiles, joinedParts } from '../../../shared/contract/input-parts.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { maxEvaluatedInputBytes } from '../../../shared/contract/orchestration/requests.ts';
 import { cutText, findSecretKey } from '../../../shared/base/redact.ts';
-import { isOrchestrated, maxInputBytes, runRequest, workOf, type RunRequest } from '../../../shared/contract/run.ts';
+import { isOrchestrated, maxInputBytes, runRequestBody, workOf, type AskedRun } from '../../../shared/contract/run.ts';
 import type { z } from 'zod';
 
 const idFields: ReadonlySet<PropertyKey> = new Set([
@@ -21,8 +22,8 @@ const idFields: ReadonlySet<PropertyKey> = new Set([
  * A caller's request with defaults in place. Throws `too_deep`, `secret_in_payload`, `payload_too_large`, `invalid_id`
  * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
  */
-export function parseRequest(input: unknown): RunRequest {
-  const request = parseSafely(runRequest, 'input', input);
+export function parseRequest(input: unknown): AskedRun {
+  const request = parseSafely(runRequestBody, 'input', input);
   refuseContradictions(request);
   return request;
 }
@@ -30,19 +31,20 @@ export function parseRequest(input: unknown): RunRequest {
 /** Kinds of work in place of a turn, and what only a turn understands: at most one of the former, and with it nothing of both. */
 const exclusive = ['fanOut', 'evaluate', 'taskRun', 'thread', 'onBusy', 'chat', 'node', 'task', 'media'] as const;
 
-function mixedWith(request: RunRequest) {
+function mixedWith(request: AskedRun) {
   const [work, ...others] = exclusive.filter((field) => request[field] !== undefined);
   if (!isOrchestrated(workOf(request))) return [];
-  return others.map((path) => ({ path, message: `cannot be given with ${work}` }));
+  const files = hasFiles(request.input) ? [{ path: 'input', message: `cannot hold files with ${work}` }] : [];
+  return [...files, ...others.map((path) => ({ path, message: `cannot be given with ${work}` }))];
 }
 
 /** Fields that make no sense beside each other. */
-function refuseContradictions(request: RunRequest): void {
-  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input, compact } = request;
+function refuseContradictions(request: AskedRun): void {
+  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input, compact, media } = request;
   const problems = [
     ...mixedWith(request),
     evaluate !== undefined &&
-      Buffer.byteLength(input) > maxEvaluatedInputBytes && {
+      Buffer.byteLength(typeof input === 'string' ? input : joinedParts(input).text) > maxEvaluatedInputBytes && {
         path: 'input',
         message: `at most ${maxEvaluatedInputBytes} bytes with evaluate`,
       },
@@ -56,6 +58,13 @@ function refuseContradictions(request: RunRequest): void {
         path: 'onBusy',
         message: 'steer cannot be delayed: it sends the message to the run that is running now',
       },
+    media !== undefined &&
+      hasFiles(input) && {
+        path: 'input',
+        message: 'cannot hold files with media: a model that makes media is given text',
+      },
+    onBusy === 'steer' &&
+      hasFiles(input) && { path: 'input', message: 'cannot hold files with steer: a running run is sent text' },
     compact !== undefined &&
       thread === undefined && { path: 'compact', message: 'needs a thread: without one there is nothing to summarise' },
     compact !== undefined &&

@@ -1,6 +1,6 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { runIdForExecution, publicId } from '../../../shared/base/ids.ts';
-import { isTerminalStatus, chatPosition, runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
+import { isTerminalStatus, chatPosition, runRequestBody, type RunRequestInput } from '../../../shared/contract/run.ts';
 import { acceptRun } from '../accept/accept.ts';
 import { parseSafely } from '../accept/validate.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -74,7 +74,7 @@ export function executionNotFound(executionId: string): RunError {
   return new RunError('execution_not_found', `nothing is known of the execution ${executionId}`);
 }
 
-const { agent, input, thread, budget, limits, overrides, metadata } = runRequest.shape;
+const { agent, input, thread, budget, limits, overrides, metadata } = runRequestBody.shape;
 
 /** A message of a user to an agent. The turn is known by its session and its number, counted from 0. */
 export const chatTurnRequest = z.strictObject({

@@ -1,5 +1,5 @@
 import { RunError, errorInfo, type ErrorInfo } from '../../../shared/base/errors.ts';
-import { runRequest, type RunRequestInput, maxBulk } from '../../../shared/contract/run.ts';
+import { runRequestBody, type RunRequestInput, maxBulk } from '../../../shared/contract/run.ts';
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
 import { acceptedRun, errors, route } from '../openapi.ts';
@@ -20,7 +20,7 @@ const enqueueRoute = route('write', {
   description:
     'The same execution id with the same body answers with the same run for at least 24 hours, also after it has ended; with another body it answers 409 `idempotency_conflict`. After a 503 it is unknown whether the run exists: repeat with the same execution id.',
   headers: z.object({ 'idempotency-key': z.string().optional().describe('The same as `executionId` in the body.') }),
-  body: runRequest,
+  body: runRequestBody,
   response: { 202: acceptedRun, ...errors },
 });
 
@@ -56,7 +56,7 @@ const bulkRoute = route('write', {
   summary: 'Start many runs',
   description: `A JSON array, or NDJSON with one request a line (\`application/x-ndjson\`); at most ${maxBulk} runs and ${maxBodyBytes / mebibyte} MiB, each run at most ${maxItemBytes / mebibyte} MiB. Answers one entry per request, in order; a refused request does not hinder the others. Nothing is started before the whole body has arrived. A client that goes away ends it: what was not started by then is not. While other large requests are read this one waits, and answers 503 \`overloaded\` with \`Retry-After\` after a minute.`,
   consumes: ['application/json', 'application/x-ndjson'],
-  body: z.array(runRequest).max(maxBulk),
+  body: z.array(runRequestBody).max(maxBulk),
   response: {
     200: z.array(z.union([acceptedRun, z.object({ error: errorInfo })])),
     ...errors,

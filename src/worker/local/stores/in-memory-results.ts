@@ -23,7 +23,7 @@ import {
   noteOf,
   writeFailed,
 } from '../../../shared/state/results/progress-notes.ts';
-import { type MediaStore, namedMedia } from '../../../shared/state/results/media-store.ts';
+import { type MediaStore, namedMedia, type StoredMedia } from '../../../shared/state/results/media-store.ts';
 
 interface Kept {
   readonly bytes: Buffer;
@@ -129,11 +129,6 @@ export function inMemoryProgress(clock: Clock): ProgressNotes {
   };
 }
 
-export interface StoredMedia {
-  readonly mediaType: string;
-  readonly bytes: Buffer;
-}
-
 export interface InMemoryMedia extends MediaStore {
   get(tenant: string, sha256: string): StoredMedia | undefined;
 }
@@ -141,7 +136,7 @@ export interface InMemoryMedia extends MediaStore {
 /** All files together; the oldest make room. */
 const maxBytes = 256 * 1024 * 1024;
 
-/** Generated files of one process. */
+/** The files of one process. */
 export function inMemoryMedia(): InMemoryMedia {
   const files = new Map<string, StoredMedia>();
   let size = 0;
@@ -158,6 +153,8 @@ export function inMemoryMedia(): InMemoryMedia {
       }
       return sha256;
     },
+    read: async (tenant, sha256) => files.get(`${tenant}/${sha256}`),
+    keep: async (tenant, sha256) => files.has(`${tenant}/${sha256}`),
     get: (tenant, sha256) => files.get(`${tenant}/${sha256}`),
   };
 
