@@ -37,7 +37,7 @@ export const maxFilesInFolder = 30;
 /** Packages that only some files may name, also as a type. */
 const fences: Readonly<Record<string, RegExp>> = {
   // An installation may be without it: it is loaded when a setting asks for it.
-  '@aws-sdk/client-s3': /^src\/shared\/state\/results\/s3-artifacts\.ts$/,
+  '@aws-sdk/client-s3': /^src\/shared\/state\/results\/s3-bucket\.ts$/,
   bullmq: /^src\/(worker\/jobs\/|shared\/state\/fleet\/)/,
   ioredis: /^src\/shared\/state\//,
   openai: /^src\/worker\/llm\/openai\//,

@@ -10,7 +10,7 @@ import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { connect, isClusterUrl, whenReady, type RedisConnection } from '../../shared/state/connect.ts';
-import { bullPrefix, keysFor, type Keys } from '../../shared/state/keys.ts';
+import { bullPrefix, keysFor, type Keys, type Reach } from '../../shared/state/keys.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import { isUnavailable, redisError } from '../../shared/state/errors.ts';
 import { parseRedisUrl } from '../../shared/base/redis-address.ts';
@@ -28,7 +28,8 @@ import { EventHub } from './follow/event-hub.ts';
 import { EventLog } from './follow/event-log.ts';
 import { ModelGate } from './accept/model-gate.ts';
 import { QueueDirectory } from '../../shared/state/fleet/fleet.ts';
-import type { MillraceOptions, RunFact } from './options.ts';
+import { OwnFiles } from './files/own-files.ts';
+import { artifactStoreOf, type MillraceOptions, type RunFact } from './options.ts';
 
 /** How long one command of a caller may take all in all while Redis is away or slow. */
 const deadlineMs = 4_500;
@@ -55,6 +56,7 @@ const defaults = {
   eventLogTtlS: 120,
   resultTtlS: 86_400,
   progressTtlS: 30 * 86_400,
+  filesMaxBytes: 10 * 1024 ** 3,
   idleMs: 5_000,
   durability: 'any',
 } satisfies Partial<MillraceOptions>;
@@ -79,6 +81,7 @@ export class ClientCore {
   readonly lifecycle: LifecycleStream;
   /** Where the texts of progress notes are; undefined: in Redis. */
   readonly artifactFolder: string | undefined;
+  readonly files: OwnFiles;
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
   readonly #redis: RedisConnection;
@@ -97,8 +100,10 @@ export class ClientCore {
   constructor(options: MillraceOptions & { readonly redis: string }) {
     const prefix = checkPrefix(options.prefix ?? 'mr');
     this.tenants = loadTenants(options.tenantsFile);
-    this.artifactFolder = options.artifactFolder;
     this.keys = keysFor(prefix);
+    const store = artifactStoreOf(options.artifactStore);
+    this.artifactFolder = store.kind === 'folder' ? store.root : undefined;
+    const reach: Reach = (work) => this.reach(work);
     this.cluster = isClusterUrl(options.redis);
     const given = Object.keys(defaults).map((name) => [name, options[name as keyof Settings]]);
     this.settings = { ...defaults, ...defined(Object.fromEntries(given) as Partial<Settings>) };
@@ -110,6 +115,7 @@ export class ClientCore {
       if (!this.#closed) options.onError?.(error);
     };
     this.#redis = connect(options.redis, 'command', this.onError);
+    this.files = new OwnFiles(store, this.settings.filesMaxBytes, { keys: this.keys, reach });
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
     this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);
@@ -204,6 +210,7 @@ export class ClientCore {
     this.#closing.abort();
     this.hub.close();
     await Promise.allSettled(this.#inProgress);
+    await this.files[Symbol.asyncDispose]();
     this.#redis.disconnect();
     await this.queues.close();
   }

@@ -1,4 +1,6 @@
 import { defined } from '../../shared/base/collections.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { type ArtifactStore, parseArtifactStore } from '../../shared/contract/artifacts.ts';
 import type { DialectName, EventProfile } from '../../shared/dialects/project.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-record.ts';
 import type { JobKind, RunRequestInput, RunStatus } from '../../shared/contract/run.ts';
@@ -61,8 +63,13 @@ export interface MillraceOptions {
   readonly modelAllowlist?: readonly string[];
   /** Server whose `/v1/models` lists further models that a request may name. */
   readonly modelRouterUrl?: string;
-  /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
-  readonly artifactFolder?: string;
+  /**
+   * Where files and large results are, as `ARTIFACT_STORE` says it: `redis`, `file:/path` or `s3://bucket/prefix`. The same as of
+   * the workers. It is opened when it is first needed. Default `redis`, which takes files of at most 16 MiB.
+   */
+  readonly artifactStore?: string | ArtifactStore;
+  /** What the files of one tenant may take together, in bytes. Default 10 GiB; in Redis never more than 256 MiB. */
+  readonly filesMaxBytes?: number;
   /** How long the progress notes of a run are kept after the last one that this client writes, in seconds. Default 30 days. */
   readonly progressTtlS?: number;
   /** The id of the request that this client serves: the runs that it accepts carry it into the log lines of their workers. */
@@ -110,6 +117,13 @@ export type TaskRun = NonNullable<RunRequestInput['taskRun']>;
 /** What any run may have beside its task. `agent` is only shown, unless workers have one of that name; default: the adapter. */
 export type TaskRunOptions = Rest & { readonly signal?: AbortSignal };
 
+/** Throws `invalid_config`. */
+export function artifactStoreOf(given: MillraceOptions['artifactStore'] = 'redis'): ArtifactStore {
+  const store = typeof given === 'string' ? parseArtifactStore(given) : given;
+  if (typeof store !== 'string') return store;
+  throw new RunError('invalid_config', `artifactStore: ${store}`);
+}
+
 /** How the processes reach Millrace that are configured by their environment. */
 export function clientOptions(config: Config): MillraceOptions & { readonly redis: string } {
   return defined({
@@ -128,7 +142,8 @@ export function clientOptions(config: Config): MillraceOptions & { readonly redi
     modelAllowlist: config.MODEL_ALLOWLIST,
     queues: config.MILLRACE_QUEUES,
     modelRouterUrl: config.MODEL_ROUTER_URL,
-    artifactFolder: config.ARTIFACT_STORE.kind === 'folder' ? config.ARTIFACT_STORE.root : undefined,
+    artifactStore: config.ARTIFACT_STORE,
+    filesMaxBytes: config.FILES_MAX_BYTES_PER_TENANT,
     progressTtlS: config.PROGRESS_RETENTION_DAYS * 86_400,
     tenantsFile: config.MILLRACE_TENANTS,
   });

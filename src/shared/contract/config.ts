@@ -152,7 +152,7 @@ export const configSchema = z.object({
       return z.NEVER;
     })
     .describe(
-      'Where results that are too large for a model are kept: `redis`, `file:/path` (a folder that all workers and the producer share), or `s3://bucket/prefix?endpoint=…&region=…` (needs the package `@aws-sdk/client-s3`). The same on all workers.',
+      'Where files, and results that are too large for a model, are kept: `redis` (files of at most 16 MiB), `file:/path` (a folder that all workers and producers share), or `s3://bucket/prefix?endpoint=…&region=…` (needs the package `@aws-sdk/client-s3`). The same on all workers and producers.',
     ),
   ARTIFACT_MAX_BYTES: positive
     .max(1024 ** 3)
@@ -161,6 +161,11 @@ export const configSchema = z.object({
   ARTIFACT_RUN_MAX_BYTES: positive
     .default(64 * 1024 ** 2)
     .describe('What the kept results of one run may take together, in bytes. At least `ARTIFACT_MAX_BYTES`.'),
+  FILES_MAX_BYTES_PER_TENANT: positive
+    .default(10 * 1024 ** 3)
+    .describe(
+      'What the uploaded files of one tenant may take together, in bytes. Where `ARTIFACT_STORE` is `redis`, never more than 256 MiB.',
+    ),
   PROGRESS_RETENTION_DAYS: positive
     .max(3_650)
     .default(30)

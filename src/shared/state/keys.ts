@@ -8,6 +8,7 @@ export const keysFor = (prefix: string) => ({
   ...limitKeyNames(prefix),
   ...threadKeyNames(prefix),
   ...auditKeyNames(prefix),
+  ...fileKeyNames(prefix),
 });
 export type Keys = ReturnType<typeof keysFor>;
 
@@ -16,6 +17,15 @@ export interface KeySpace {
   readonly redis: RedisConnection;
   readonly keys: Keys;
 }
+
+/** The same where each piece of work with Redis is on its own, with a deadline: as producers have it. */
+export interface ReachedKeys {
+  readonly keys: Keys;
+  readonly reach: Reach;
+}
+
+/** Runs work that talks to Redis. Throws `queue_unavailable` for whatever goes wrong with Redis. */
+export type Reach = <T>(work: (redis: RedisConnection) => Promise<T>) => Promise<T>;
 
 /** The keys of one run share the hash tag `{runId}`. */
 const runKeyNames = (prefix: string) => ({
@@ -150,6 +160,24 @@ const auditKeyNames = (prefix: string) => ({
   audit: (tenant: string) => `${prefix}:{audit:${tenant}}:entries`,
   /** Set of entries that have come from a run already; only in a Cluster. */
   auditMoved: (tenant: string, runId: string) => `${prefix}:{audit:${tenant}}:moved:${runId}`,
+});
+
+/** What is known of a tenant's files shares a hash tag, and so do the bytes of each file that Redis keeps. */
+const fileKeyNames = (prefix: string) => ({
+  /** Hash of what is known of a file: what its tenant sees of it, and its parts. */
+  file: (tenant: string, id: string) => `${prefix}:{files:${tenant}}:file:${id}`,
+  /** Sorted set of a tenant's files by their id, all of them or those for one purpose. */
+  files: (tenant: string, purpose = 'all') => `${prefix}:{files:${tenant}}:ids:${purpose}`,
+  /** Sorted set of the same files by the time at which each ends, and the hash of their bytes, `#used` all together. */
+  fileEnds: (tenant: string) => `${prefix}:{files:${tenant}}:ends`,
+  fileBytes: (tenant: string) => `${prefix}:{files:${tenant}}:bytes`,
+  /** Hash of the bytes of a file by the name of their part; only where `ARTIFACT_STORE` is Redis. */
+  blobs: (owner: string) => `${prefix}:{blobs:${owner}}:parts`,
+  /** Sorted set of what has bytes in the folder or the bucket of `ARTIFACT_STORE`, by the time at which they go. */
+  blobEnds: `${prefix}:_:blob-ends`,
+  /** Which process removed them last, and which one looked for what has no end. */
+  blobSweep: `${prefix}:_:blob-sweep`,
+  strayBlobSweep: `${prefix}:_:stray-blob-sweep`,
 });
 
 /**

@@ -75,7 +75,7 @@ test('a program leaves a note in a run, which agents and other programs read', a
 
 test('a note of a program is in the folder of the agents that read it', async () => {
   const root = folder();
-  const world = await serverWorld({ client: { artifactFolder: root } });
+  const world = await serverWorld({ client: { artifactStore: `file:${root}` } });
   const { runId } = await world.start();
   await world.mill.writeProgress(runId, { text: 'in a file' });
   expect(await notesOf(world, root).read('default', runId, {})).toMatchObject([{ text: 'in a file' }]);
@@ -92,7 +92,7 @@ test('notes of another tenant are those of a run that is not there', async () =>
 
 test('texts in a folder are read there, and are left out by a producer that does not have it', async () => {
   const root = folder();
-  const world = await serverWorld({ client: { artifactFolder: root } });
+  const world = await serverWorld({ client: { artifactStore: `file:${root}` } });
   await notesOf(world, root).write(draft('in a file', { tenant: 'default' }));
   expect(await world.mill.progress(gone)).toMatchObject([{ text: 'in a file' }]);
   const without = await serverWorld({ client: { prefix: world.prefix } });

@@ -169,7 +169,7 @@ async function readPart(path: string, offset: number, length: number) {
   }
 }
 
-async function readFully(file: Awaited<ReturnType<typeof open>>, into: Buffer, position: number): Promise<void> {
+export async function readFully(file: Awaited<ReturnType<typeof open>>, into: Buffer, position: number): Promise<void> {
   for (let done = 0; done < into.length;) {
     const { bytesRead } = await file.read(into, done, into.length - done, position + done);
     if (bytesRead === 0) throw new Error('the file ended early');
@@ -193,21 +193,21 @@ async function sweepFolder(folder: string, beforeMs: number): Promise<void> {
   await rmdir(folder).catch(() => {});
 }
 
-async function namesIn(folder: string): Promise<string[]> {
+export async function namesIn(folder: string): Promise<string[]> {
   return await readdir(folder).catch((error: unknown) => {
     if (isMissing(error)) return [];
     throw error;
   });
 }
 
-async function statOf(path: string) {
+export async function statOf(path: string) {
   return await stat(path).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw error;
   });
 }
 
-async function guarded<T>(doing: string, work: () => Promise<T>): Promise<T> {
+export async function guarded<T>(doing: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

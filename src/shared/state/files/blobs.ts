@@ -1,0 +1,25 @@
+import type { ArtifactStore } from '../../contract/artifacts.ts';
+import { RunError } from '../../base/errors.ts';
+
+/**
+ * Bytes in the store that `ARTIFACT_STORE` names, under an owner (a file, or a large picture) that has an end. Kept in Redis, in a
+ * shared folder or in an S3-compatible store; all pass `test/contract/files.ts`. Throws `queue_unavailable` when the store, or
+ * Redis, cannot be reached.
+ */
+export interface Blobs {
+  readonly kind: ArtifactStore['kind'];
+  /** Keeps bytes under a name of this owner, all of whose blobs stay until then at least. The same name again replaces it. */
+  put(owner: string, name: string, bytes: Uint8Array, untilMs: number): Promise<void>;
+  /** The bytes from `from` up to, without, `to`; undefined when the owner has nothing of this name. */
+  read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
+  /** From now on this is the end of all blobs of the owner. */
+  keepUntil(owner: string, untilMs: number): Promise<void>;
+  /** Removes all blobs of the owner. */
+  drop(owner: string): Promise<void>;
+}
+
+/** Names become parts of paths and keys. Throws `internal`: they are made by us. */
+export function checkBlobNames(...names: readonly string[]): void {
+  if (!names.every((name) => /^[A-Za-z0-9_-]{1,80}$/.test(name)))
+    throw new RunError('internal', 'the name of a blob or of its owner has a wrong form');
+}
