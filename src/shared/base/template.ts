@@ -26,10 +26,20 @@ export async function renderTemplate(
   signal: AbortSignal,
 ): Promise<string> {
   if (mentionsSecrets(template)) throw new RunError('validation', 'a prompt must not refer to {{ secrets.* }}');
+  return await renderParts(parseTemplate(template), data, capabilities, signal);
+}
+
+/** The same for a template that has been read already, by {@link parseTemplate}. */
+export async function renderParts(
+  parts: readonly TemplatePart[],
+  data: TemplateData,
+  capabilities: TemplateCapabilities,
+  signal: AbortSignal,
+): Promise<string> {
   const readFile: ReadFile = (path) => capabilities.readFile?.(path, signal);
   const pieces: string[] = [];
   let bytes = 0;
-  for (const part of parseTemplate(template)) {
+  for (const part of parts) {
     const piece = part.kind === 'text' ? part.text : await valueOf(part, data, readFile);
     bytes += Buffer.byteLength(piece);
     if (bytes > maxRenderedBytes)
@@ -74,6 +84,11 @@ async function applied({ name, args }: Filter, value: unknown, part: ValuePart, 
   const filter = Object.hasOwn(filters, name) ? filters[name] : undefined;
   if (!filter) throw new RunError('validation', `${part.source}: there is no filter ${name}`);
   return value === undefined ? undefined : filter(value, args[0], part);
+}
+
+/** Filters that need nothing of the host. */
+export function isPlainFilter(name: string): boolean {
+  return name === 'default' || Object.hasOwn(filters, name);
 }
 
 const filters: Readonly<Record<string, (value: unknown, arg: Literal | undefined, part: ValuePart) => unknown>> = {
