@@ -59,7 +59,7 @@ test('the error page lists exactly the codes of the table and the kinds of tool 
   const used = [...firstCells(page, 'Errors that end a run'), ...firstCells(page, 'Errors that a caller gets')];
   const reserved = firstCells(page, 'Reserved codes');
   expect(new Set([...used, ...reserved])).toEqual(new Set(Object.keys(errorTable)));
-  const tables = ['src/shared/base/errors.ts', 'src/shared/contract/reserved.ts'];
+  const tables = ['src/shared/base/run-error.ts', 'src/shared/contract/reserved.ts'];
   const throwers = files('src/**/*.{ts,lua}').filter((path) => !tables.includes(path));
   const source = throwers.map(read).join('\n');
   expect(Object.keys(errorTable).filter((code) => !source.includes(`'${code}'`))).toEqual(reserved);

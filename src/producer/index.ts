@@ -18,7 +18,8 @@ export type { ListQuery, RunsPage } from './client/list-runs.ts';
 export type { CancelManyRequest, ManyAnswer, RunCounts } from './client/many-runs.ts';
 export type { RunFilter } from './client/run-filter.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
-export { ChatTurn, type ChatLine, type ChatLinesOptions } from './client/chat/chat-turn.ts';
+export type { ChatLine } from './client/chat/chat-line.ts';
+export { ChatTurn, type ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatOptions, type ChatTurnRequest } from './client/chat/open-turn.ts';
 export {
   runProducer,
@@ -39,8 +40,8 @@ export type { McpPins, AcceptedPins, AcceptPinsOptions, AcceptPinsRequest } from
 export type { DescribedTool, PinnedTool, ServerPins, ToolChange } from '../shared/contract/mcp-pins.ts';
 export type { Budgets, BudgetSettings, TopUpOptions, TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
-export type { FlowReport, FlowReportQuery } from './client/flow-report.ts';
-export type { FlowsPage, FlowsQuery, FlowView } from './client/flows.ts';
+export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';
+export type { FlowsPage, FlowsQuery, FlowView } from './client/flows/flows.ts';
 export type { ApprovalKind, ApprovalsPage, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';

@@ -2,7 +2,7 @@ import { orLate } from '../../shared/base/deadline.ts';
 import { z } from 'zod';
 import { jsonText } from '../../shared/base/json.ts';
 import { createProjector } from '../../shared/dialects/project.ts';
-import { messageOf, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
+import { messageOf, RunError, thrownOf } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 
 /** The live side of a turn. */
@@ -111,16 +111,11 @@ export function runProducer(events: AsyncIterable<RunEvent>): ChatTurnProducer {
 async function* chatEvents(events: AsyncIterable<RunEvent>, onText: (text: string) => void): AsyncIterable<ChatEvent> {
   const project = createProjector('ndjson-chat', { tenant: '' });
   for await (const event of events) {
-    if (event.type === 'run.failed') throw failure(event.error);
+    if (event.type === 'run.failed') throw thrownOf(event.error);
     if (event.type === 'run.cancelled') throw new RunError('cancelled', 'the run was cancelled');
     if (event.type === 'run.completed') onText(event.result.text);
     yield* project(event).filter(({ type }) => !type.startsWith('session.run.'));
     if (event.type === 'run.completed') return;
   }
   throw new RunError('internal', 'the run has no answer: its events ended before it did');
-}
-
-/** The error of a run, thrown. */
-export function failure({ code, message, details, retryable }: ErrorInfo): RunError {
-  return new RunError(code, message, { details, retryable });
 }

@@ -3,8 +3,8 @@ import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../shared/base/ids.ts';
 import { flowRule } from '../../shared/contract/flow.ts';
-import type { FlowReport } from '../client/flow-report.ts';
-import { flowKind, foundDecision, rulesOf, type FlowsQuery, type FlowView } from '../client/flows.ts';
+import type { FlowReport } from '../client/flows/flow-report.ts';
+import { flowKind, foundDecision, rulesOf, type FlowsQuery, type FlowView } from '../client/flows/flows.ts';
 import type { Millrace } from '../client/millrace.ts';
 import {
   collect,

@@ -2,13 +2,14 @@ import { defined } from '../../shared/base/collections.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
 import type { RunEvent, PendingView } from '../../shared/contract/event.ts';
-import { type RunOutcomeView, type RunStatus, type RunView, isTerminalStatus } from '../../shared/contract/run.ts';
-import { alreadyEnded } from './accept/validate.ts';
+import { isTerminalStatus } from '../../shared/contract/plain/ends.ts';
+import type { RunOutcomeView, RunStatus, RunView } from '../../shared/contract/run.ts';
+import { alreadyEnded } from './accept/already-ended.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
 import type { Accepted } from './enqueue.ts';
 import type { DialectEventsOptions, EventsOptions, ResultOptions } from './options.ts';
-import { isAboutCall, pendingNameOf } from '../../shared/contract/decisions.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { isAboutCall, pendingNameOf } from '../../shared/contract/plain/pending.ts';
+import { RunError } from '../../shared/base/run-error.ts';
 
 /** What a handle passes on to the client that made it. */
 export interface RunOperations {

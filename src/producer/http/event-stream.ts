@@ -7,7 +7,7 @@ import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { Services } from './app.ts';
 import { errorAnswer } from './error-answer.ts';
-import type { ChatLine } from '../client/chat/chat-turn.ts';
+import type { ChatLine } from '../client/chat/chat-line.ts';
 import { shownIn, type EventProfile } from '../../shared/dialects/project.ts';
 import { wireJson } from './wire-json.ts';
 

@@ -15,11 +15,11 @@ import { budgetView } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { approvalView } from '../client/approvals.ts';
-import { chatLine } from '../client/chat/chat-turn.ts';
+import { chatLine } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../client/costs.ts';
-import { flowReport } from '../client/flow-report.ts';
-import { flowView } from '../client/flows.ts';
+import { flowReport } from '../client/flows/flow-report.ts';
+import { flowView } from '../client/flows/flows.ts';
 import type { App } from './app.ts';
 
 /** Every error of every route has this body. */

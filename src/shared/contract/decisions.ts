@@ -3,8 +3,11 @@ import { canonicalJson, jsonText, storedJson } from '../base/json.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from '../base/errors.ts';
 import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';
+import { isAboutCall } from './plain/pending.ts';
 import { defined } from '../base/collections.ts';
 import { sha256 } from '../base/ids.ts';
+
+export { isAboutCall, pendingNameOf } from './plain/pending.ts';
 
 const verdict = z.enum(['granted', 'denied', 'answered']);
 type Verdict = z.infer<typeof verdict>;
@@ -89,22 +92,9 @@ export type Refusal =
   | { readonly why: 'too_many'; readonly id: string; readonly votes: number }
   | { readonly why: 'no_money' };
 
-/** Kinds of pending items that a person decides about, call by call. */
-const callKinds: ReadonlySet<SuspendReason> = new Set<SuspendReason>(['approval', 'user_input', 'unknown_outcome']);
-
 export function pendingViewOf(pending: PendingItem): PendingView {
   const { id, argsSchema: _, ...item } = pending;
   return isAboutCall(item) ? { ...item, toolCallId: id } : { ...item, id };
-}
-
-/** What an item that is shown is called, whatever it is about. */
-export function pendingNameOf({ toolCallId, id = '' }: PendingView): string {
-  return toolCallId ?? id;
-}
-
-/** Does this wait end by what a person says about a call? */
-export function isAboutCall({ kind }: Pick<PendingItem, 'kind'>): boolean {
-  return callKinds.has(kind);
 }
 
 /** Does this wait end by what a person says, about a call or about money? */

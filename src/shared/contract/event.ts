@@ -30,7 +30,10 @@ import { toolChange, toolPart } from './mcp-pins.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
+import { isTerminal, terminalEvents } from './plain/ends.ts';
 import { lateralLeakFinding } from './agent/lateral-leak.ts';
+
+export { isTerminal, type TerminalEventType } from './plain/ends.ts';
 
 export const eventVersion = 1;
 
@@ -543,21 +546,12 @@ export type RunEvent = { [T in EventType]: EventEnvelope & { type: T } & BodyFie
 /** An event of one type, for functions that handle just that one. */
 export type EventOf<T extends EventType> = Extract<RunEvent, { type: T }>;
 
-const terminal = ['run.completed', 'run.failed', 'run.cancelled'] as const;
-export type TerminalEventType = (typeof terminal)[number];
-const terminalTypes: ReadonlySet<string> = new Set(terminal);
-
-/** Exactly one of these ends every run's log; nothing follows it. */
-export function isTerminal(event: { type: string }): boolean {
-  return terminalTypes.has(event.type);
-}
-
 const lifecycleTypes: ReadonlySet<string> = new Set<EventType>([
   'run.queued',
   'run.started',
   'run.suspended',
   'run.resumed',
-  ...terminal,
+  ...terminalEvents,
 ]);
 
 /** The events that also go to the lifecycle stream. */

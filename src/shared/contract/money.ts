@@ -1,20 +1,9 @@
 import { z } from 'zod';
+import { usdToMicrocents, zeroUsage } from './plain/amounts.ts';
 
-/** 1 USD = 100,000,000 microcents (1e-8 USD). Money is only ever an integer count of these. */
-export const microcentsPerUsd = 100_000_000;
+export { formatUsd, microcentsPerUsd, usdToMicrocents, zeroUsage } from './plain/amounts.ts';
 
 export const microcents = z.int().min(0);
-
-/** Rounds once, here, so that sums of parts stay exact. */
-export function usdToMicrocents(usd: number): number {
-  return Math.round(usd * microcentsPerUsd);
-}
-
-/** For people: four significant decimals below a cent, else cents; never used in arithmetic. */
-export function formatUsd(cost: number): string {
-  const usd = cost / microcentsPerUsd;
-  return `$${usd !== 0 && Math.abs(usd) < 0.01 ? usd.toFixed(6) : usd.toFixed(4)}`;
-}
 
 /** Tokens of one model call or a sum of calls. `input` excludes what was read from or written to the cache. */
 export const usage = z.object({
@@ -35,8 +24,6 @@ export const modelUsage = z.object({
 /** The sum over a run, and the same split by model. Totals are the sum of `byModel`. */
 export const runUsage = z.object({ ...usage.shape, byModel: z.record(z.string(), modelUsage) });
 export type RunUsage = z.infer<typeof runUsage>;
-
-export const zeroUsage: Usage = Object.freeze({ input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0 });
 
 export function addUsage(a: Usage, b: Usage): Usage {
   return {

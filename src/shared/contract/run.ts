@@ -23,9 +23,12 @@ import { flowLabel, message } from './message.ts';
 import { unfinishedWork } from './unfinished.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode, type RunNode } from './node.ts';
+import { isTerminalStatus, runStatuses, type RunStatus } from './plain/ends.ts';
 import { runQueue } from './queues.ts';
 import { taskLedgerOf, ledgerRow } from './orchestration/task.ts';
 import { onBusy } from './thread/thread.ts';
+
+export { isTerminalStatus, type RunStatus } from './plain/ends.ts';
 
 export const maxInputBytes = 256 * 1024;
 export const maxMetadataKeys = 16;
@@ -33,14 +36,7 @@ export const maxMetadataChars = 512;
 export const maxBulk = 10_000;
 export const maxBatchLines = 50_000;
 
-const terminal = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
-export const runStatus = z.enum(['queued', 'running', 'suspended', ...terminal]);
-export type RunStatus = z.infer<typeof runStatus>;
-const terminalStatuses: ReadonlySet<RunStatus> = new Set(terminal);
-
-export function isTerminalStatus(status: RunStatus): boolean {
-  return terminalStatuses.has(status);
-}
+export const runStatus = z.enum(runStatuses);
 
 export const runOverrides = z.strictObject({
   model: z.string().min(1).max(200).optional(),

@@ -1,7 +1,8 @@
 import { defined } from '../base/collections.ts';
-import { assertNever } from '../base/errors.ts';
+import { assertNever } from '../base/run-error.ts';
 import type { RunEvent } from '../contract/event.ts';
-import { microcentsPerUsd, type Usage } from '../contract/money.ts';
+import type { Usage } from '../contract/money.ts';
+import { microcentsPerUsd } from '../contract/plain/amounts.ts';
 import type { RunOutcomeView } from '../contract/run.ts';
 import {
   among,

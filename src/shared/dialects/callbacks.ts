@@ -1,4 +1,4 @@
-import { assertNever } from '../base/errors.ts';
+import { assertNever } from '../base/run-error.ts';
 import type { RunEvent } from '../contract/event.ts';
 import {
   isBorder,

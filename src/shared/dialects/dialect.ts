@@ -1,4 +1,5 @@
-import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../contract/event.ts';
+import type { EventOf, EventType, RunEvent } from '../contract/event.ts';
+import { envelopeNames } from '../contract/plain/event-names.ts';
 
 /** An event as another system would have emitted it. Always a plain JSON object with a type. */
 export interface DialectEvent {
@@ -121,11 +122,9 @@ export const isGovernance = among([
   'run.timeout',
 ]);
 
-const envelopeFields: ReadonlySet<string> = new Set(Object.keys(eventEnvelope.shape));
-
 /** An event without its envelope. */
 export function bodyOf(event: RunEvent): DialectEvent {
-  const fields = Object.entries(event).filter(([field]) => !envelopeFields.has(field));
+  const fields = Object.entries(event).filter(([field]) => !Object.hasOwn(envelopeNames, field));
   return Object.fromEntries(fields) as unknown as DialectEvent;
 }
 

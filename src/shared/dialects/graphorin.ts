@@ -1,4 +1,4 @@
-import { assertNever } from '../base/errors.ts';
+import { assertNever } from '../base/run-error.ts';
 import { among, bodyOf, isCapability, isGovernance, isMachinery, type Dialect } from './dialect.ts';
 
 /** Events whose names and fields are the same in both. */

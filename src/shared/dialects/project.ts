@@ -1,5 +1,6 @@
-import { RunError } from '../base/errors.ts';
-import { eventBodies, type RunEvent } from '../contract/event.ts';
+import { RunError } from '../base/run-error.ts';
+import type { RunEvent } from '../contract/event.ts';
+import { eventNames } from '../contract/plain/event-names.ts';
 import { afk } from './afk.ts';
 import { callbacks } from './callbacks.ts';
 import { type Dialect, type DialectContext, type DialectEvent, type Projector, among } from './dialect.ts';
@@ -46,7 +47,7 @@ export function createProjector(name: DialectName, context: DialectContext, afte
   }
   const project = traitsOf(name).project(context);
   return (event) => {
-    if (!Object.hasOwn(eventBodies, event.type)) return [];
+    if (!Object.hasOwn(eventNames, event.type)) return [];
     const projected = project(event);
     return event.sequenceNumber > after ? projected : [];
   };

@@ -1,6 +1,7 @@
-import { pendingNameOf } from '../contract/decisions.ts';
+import { pendingNameOf } from '../contract/plain/pending.ts';
 import { defined } from '../base/collections.ts';
-import { assertNever, type ErrorInfo } from '../base/errors.ts';
+import type { ErrorInfo } from '../base/errors.ts';
+import { assertNever } from '../base/run-error.ts';
 import type { EventOf, RunEvent } from '../contract/event.ts';
 import {
   among,

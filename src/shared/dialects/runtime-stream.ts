@@ -1,7 +1,7 @@
-import { assertNever } from '../base/errors.ts';
+import { assertNever } from '../base/run-error.ts';
 import type { EventOf, RunEvent } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
-import { microcentsPerUsd } from '../contract/money.ts';
+import { microcentsPerUsd } from '../contract/plain/amounts.ts';
 import {
   isBorder,
   isCapability,

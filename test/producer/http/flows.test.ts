@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { flowReport } from '../../../src/producer/client/flow-report.ts';
-import { flowView } from '../../../src/producer/client/flows.ts';
+import { flowReport } from '../../../src/producer/client/flows/flow-report.ts';
+import { flowView } from '../../../src/producer/client/flows/flows.ts';
 import { runWithFlows, runWithLeak } from '../support/flows.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 

@@ -126,10 +126,6 @@ export function runNotFound(runId: string): RunError {
   return new RunError('run_not_found', `there is no run ${runId}`);
 }
 
-export function alreadyEnded(runId: string): RunError {
-  return new RunError('already_terminal', `run ${runId} has already ended`);
-}
-
 function refuseLargeText(field: string, input: unknown): void {
   if (input === null || typeof input !== 'object') return;
   const text: unknown = Reflect.get(input, field);

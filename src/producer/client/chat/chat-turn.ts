@@ -1,16 +1,17 @@
-import { RunError } from '../../../shared/base/errors.ts';
-import { isTerminalStatus, type RunView } from '../../../shared/contract/run.ts';
+import { RunError, thrownOf } from '../../../shared/base/run-error.ts';
+import { zeroUsage } from '../../../shared/contract/plain/amounts.ts';
+import { isTerminal, isTerminalStatus } from '../../../shared/contract/plain/ends.ts';
+import type { RunView } from '../../../shared/contract/run.ts';
 import type { ResultOptions } from '../options.ts';
 import type { RunOperations } from '../run-handle.ts';
-import { type ChatTurnProducer, failure } from '../../chat/hooks.ts';
-import { type OpenTurn, executionNotFound, notFoundAs } from './open-turn.ts';
+import type { ChatTurnProducer } from '../../chat/hooks.ts';
+import type { ChatLine } from './chat-line.ts';
+import { type OpenTurn, executionNotFound, notFoundAs } from './known-turn.ts';
 import { defined } from '../../../shared/base/collections.ts';
-import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
 import { createProjector } from '../../../shared/dialects/project.ts';
-import { isTerminal, type RunEvent, eventVersion } from '../../../shared/contract/event.ts';
+import type { RunEvent } from '../../../shared/contract/event.ts';
 import { stoppable } from '../stop-signal.ts';
-import { zeroUsage } from '../../../shared/contract/money.ts';
 
 /** What a turn asks of its client. */
 type TurnReads = Pick<RunOperations, 'events' | 'get' | 'result'>;
@@ -49,7 +50,7 @@ export class ChatTurn {
   /** The text of the answer, once there is one. Throws the error that the run ended with, and `cancelled`. */
   async text(options: Omit<ResultOptions, 'waitMs'> = {}): Promise<string> {
     const { status, text, error } = await this.#reads.result(this.runId, options);
-    if (error) throw failure(error);
+    if (error) throw thrownOf(error);
     if (status === 'cancelled') throw new RunError('cancelled', 'the turn was cancelled');
     return text;
   }
@@ -67,20 +68,6 @@ export class ChatTurn {
     }
   }
 }
-
-/** One line of a turn that is a run. */
-export const chatLine = z.object({
-  type: z.string(),
-  seq: z
-    .int()
-    .min(0)
-    .optional()
-    .describe(
-      'Number of the event that it comes from: resume after it. Absent where there is nothing to resume after.',
-    ),
-  data: z.unknown().optional(),
-});
-export type ChatLine = Readonly<z.infer<typeof chatLine>>;
 
 export interface ChatLinesOptions {
   /** The `seq` of the last line that the caller has; 0 or absent is the beginning. */
@@ -160,7 +147,7 @@ function isGone(error: unknown): boolean {
 export function lastEvents(run: RunView, sessionId: string): readonly RunEvent[] {
   const { runId, status, lastSequence, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = run;
   const sequenceNumber = Math.max(1, lastSequence);
-  const envelope = { v: eventVersion, runId, sessionId, timestamp: run.endedAt ?? run.createdAt } as const;
+  const envelope = { v: 1, runId, sessionId, timestamp: run.endedAt ?? run.createdAt } as const;
   const end = { ...envelope, sequenceNumber, usage, costMicrocents };
   if (status === 'completed' || status === 'degraded' || status === 'blocked') {
     const { result = { text: '' }, steps, durationMs = 0 } = run;

@@ -5,22 +5,9 @@ import { acceptRun } from '../accept/accept.ts';
 import { parseSafely } from '../accept/validate.ts';
 import type { TenantClient } from '../client-core.ts';
 import { getRecord } from '../read-run.ts';
+import { notFoundAs, type OpenTurn } from './known-turn.ts';
 import { z } from 'zod';
 import { deriveExecutionId, deriveThreadId } from '../../../shared/base/execution-id.ts';
-
-/** A turn that has a run. */
-export interface OpenTurn {
-  readonly runId: string;
-  readonly executionId: string;
-  readonly tenantId: string;
-  readonly sessionId: string;
-  /** Undefined for a run that was not submitted as a turn. */
-  readonly turnIndex: number | undefined;
-  /** The run was there already. */
-  readonly attached: boolean;
-  /** It had even ended. */
-  readonly replayed: boolean;
-}
 
 export interface ChatOptions {
   /** Names the turn. Default: `deriveExecutionId` of project, session and turn. */
@@ -61,17 +48,6 @@ export async function findTurn(executionId: string, client: TenantClient): Promi
     attached: true,
     replayed: isTerminalStatus(status),
   };
-}
-
-/** Throws again; for a run that is not known, that nothing is known of its execution. */
-export function notFoundAs(executionId: string): (error: unknown) => never {
-  return (error) => {
-    throw error instanceof RunError && error.code === 'run_not_found' ? executionNotFound(executionId) : error;
-  };
-}
-
-export function executionNotFound(executionId: string): RunError {
-  return new RunError('execution_not_found', `nothing is known of the execution ${executionId}`);
 }
 
 const { agent, input, thread, budget, limits, overrides, metadata } = runRequestBody.shape;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import { flowRule } from '../../../shared/contract/flow.ts';
-import { flowReport } from '../../client/flow-report.ts';
-import { flowKind, flowView, foundDecision } from '../../client/flows.ts';
+import { flowReport } from '../../client/flows/flow-report.ts';
+import { flowKind, flowView, foundDecision } from '../../client/flows/flows.ts';
 import type { App } from '../app.ts';
 import { errors, route, wholeNumberParam } from '../openapi.ts';
 

@@ -13,7 +13,7 @@ import {
   chatFraming,
 } from '../event-stream.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import { chatLine } from '../../client/chat/chat-turn.ts';
+import { chatLine } from '../../client/chat/chat-line.ts';
 import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/open-turn.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import type { ProducerMetrics } from '../metrics.ts';

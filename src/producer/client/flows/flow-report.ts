@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { pastTime } from '../../shared/base/past-time.ts';
-import { RunError } from '../../shared/base/errors.ts';
-import { parseAs } from '../../shared/base/problems.ts';
-import { auditRetentionMs, type FlowAudit } from '../../shared/contract/audit.ts';
-import { flowRule } from '../../shared/contract/flow.ts';
-import { auditReach, readAudit } from '../../shared/state/audit/audit-stream.ts';
+import { pastTime } from '../../../shared/base/past-time.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { parseAs } from '../../../shared/base/problems.ts';
+import { auditRetentionMs, type FlowAudit } from '../../../shared/contract/audit.ts';
+import { flowRule } from '../../../shared/contract/flow.ts';
+import { auditReach, readAudit } from '../../../shared/state/audit/audit-stream.ts';
 import { rangeOf, rulesOf } from './flows.ts';
-import type { TenantClient } from './client-core.ts';
+import type { TenantClient } from '../client-core.ts';
 
 const batchSize = 1_000;
 const maxScanned = 20_000;

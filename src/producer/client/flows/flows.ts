@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { pastTime } from '../../shared/base/past-time.ts';
-import { publicId, runId } from '../../shared/base/ids.ts';
-import { parseAs } from '../../shared/base/problems.ts';
-import { auditRetentionMs, flowAudit, leakAudit, type AuditEntry } from '../../shared/contract/audit.ts';
-import { leakDecision } from '../../shared/contract/agent/lateral-leak.ts';
-import { flowDecision, flowRule } from '../../shared/contract/flow.ts';
-import { entryMs, readAudit, type AuditRange } from '../../shared/state/audit/audit-stream.ts';
-import type { TenantClient } from './client-core.ts';
+import { pastTime } from '../../../shared/base/past-time.ts';
+import { publicId, runId } from '../../../shared/base/ids.ts';
+import { parseAs } from '../../../shared/base/problems.ts';
+import { auditRetentionMs, flowAudit, leakAudit, type AuditEntry } from '../../../shared/contract/audit.ts';
+import { leakDecision } from '../../../shared/contract/agent/lateral-leak.ts';
+import { flowDecision, flowRule } from '../../../shared/contract/flow.ts';
+import { entryMs, readAudit, type AuditRange } from '../../../shared/state/audit/audit-stream.ts';
+import type { TenantClient } from '../client-core.ts';
 
 const batchSize = 200;
 const maxScanned = 2_000;
