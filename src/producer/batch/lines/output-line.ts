@@ -1,10 +1,24 @@
-import { jsonText } from '../../../shared/base/json.ts';
-import { assertNever, errorTable } from '../../../shared/base/errors.ts';
+import { assertNever, type ErrorInfo } from '../../../shared/base/errors.ts';
+import { isRecord, jsonText } from '../../../shared/base/json.ts';
+import { microcentsPerUsd } from '../../../shared/contract/money.ts';
+import type { RunStatus } from '../../../shared/contract/run.ts';
+import { fieldsOf, rowText } from './csv.ts';
 import type { LineHead, LineOutcome, LineSource } from './line.ts';
+import { wireOutputLine } from './wire-output.ts';
 
 /** What comes before the first line of an output file, its end of line included. Undefined: nothing does. */
-export function outputHeader({ columns }: LineSource): string | undefined {
-  return columns && `${[...columns, 'status', 'text', 'error', 'cost_usd', 'run_id'].join(',')}\n`;
+export function outputHeader(source: LineSource): string | undefined {
+  const { columns } = source;
+  if (!columns) return undefined;
+  const taken = new Set(columns);
+  const own = ['status', ...source.answerFields, 'text', 'error', 'cost_usd', 'run_id'];
+  const names = own.map((name) => {
+    let free = name;
+    while (taken.has(free)) free = `run_${free}`;
+    taken.add(free);
+    return free;
+  });
+  return rowText([...columns, ...names]);
 }
 
 /** Does {@link outputLine} of this source look at what the line says? */
@@ -17,21 +31,69 @@ export function needsOriginal({ endpoint, columns }: LineSource): boolean {
  * or CSV as the input is. `original` is what the line says in the file, and '' where {@link needsOriginal} is false.
  */
 export function outputLine(head: LineHead, outcome: LineOutcome, source: LineSource, original: string): string {
+  const { endpoint, columns } = source;
+  if (endpoint !== '/v1/runs') return wireOutputLine(head, outcome, endpoint, original);
+  if (columns) return rowText([...inputFields(original, columns), ...answerFields(resultOf(outcome), source)]);
   const { line, id } = head;
-  const ours = source.endpoint === '/v1/runs' ? { line, id } : { id: `batch_req_${line}`, custom_id: id };
-  void original;
+  // Readers of output files of OpenAI look for `custom_id`.
+  return `${jsonText({ line, id, custom_id: id, ...resultOf(outcome) })}\n`;
+}
+
+/** What an output says of a line, in whatever form. */
+interface Result {
+  readonly executionId: string;
+  readonly runId: string | undefined;
+  readonly status: RunStatus;
+  readonly text: string;
+  readonly output?: unknown;
+  readonly error: ErrorInfo | undefined;
+  readonly costMicrocents: number;
+}
+
+function resultOf(outcome: LineOutcome) {
   switch (outcome.kind) {
     case 'ended': {
-      const { runId, status, text, error, unfinished, costMicrocents, usage } = outcome.outcome;
+      const { runId, status, text, result, error, unfinished, costMicrocents, usage } = outcome.outcome;
+      const { output, incomplete } = result ?? {};
       const { executionId } = outcome;
-      return `${jsonText({ ...ours, executionId, runId, status, text, error, unfinished, costMicrocents, usage })}\n`;
+      return { executionId, runId, status, text, output, error, unfinished, incomplete, costMicrocents, usage };
     }
     case 'refused': {
       const { executionId, runId, error, costMicrocents } = outcome;
-      const status = errorTable[error.code].scope === 'admission' ? 'failed' : 'cancelled';
-      return `${jsonText({ ...ours, executionId, runId, status, text: '', error, costMicrocents })}\n`;
+      const status = error.code === 'cancelled' ? 'cancelled' : 'failed';
+      return { executionId, runId, status, text: '', error, costMicrocents } satisfies Result;
     }
     default:
       return assertNever(outcome);
   }
+}
+
+/** What the row said, as far as it could be read, for each column. */
+function inputFields(original: string, columns: readonly string[]): readonly string[] {
+  const read = fieldsOf(original);
+  const fields = 'fields' in read ? read.fields : [];
+  return columns.map((_, index) => fields[index] ?? '');
+}
+
+function answerFields(result: Result, { answerFields: names }: LineSource): readonly string[] {
+  const { status, text, output, error, costMicrocents, runId } = result;
+  const structured = isRecord(output) ? output : {};
+  const isWhole =
+    names.length > 0 &&
+    Object.keys(structured).length > 0 &&
+    Object.keys(structured).every((name) => names.includes(name));
+  const cost = (costMicrocents / microcentsPerUsd).toFixed(8).replace(/\.?0+$/, '');
+  return [
+    status,
+    ...names.map((name) => (Object.hasOwn(structured, name) ? cell(structured[name]) : '')),
+    isWhole ? '' : text,
+    error ? `${error.code}: ${error.message}` : '',
+    cost,
+    runId ?? '',
+  ];
+}
+
+function cell(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : jsonText(value);
 }

@@ -2,7 +2,7 @@
 export interface RawLine {
   readonly line: number;
   readonly offset: number;
-  /** Bytes without what ends the line; 0 of one that is too long, and which nobody can read again for that reason. */
+  /** Bytes without what ends the line; 0 of one that is too long to be read again. */
   readonly length: number;
   /** Undefined: more than `maxLineBytes`. */
   readonly content: Buffer | undefined;
