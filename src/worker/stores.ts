@@ -11,7 +11,8 @@ import { redisBreakers } from '../shared/state/limits/breakers.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
 import { redisToolPins, type ToolPins } from '../shared/state/pins/tool-pins.ts';
-import { redisMedia } from '../shared/state/results/media-store.ts';
+import { named } from '../shared/state/errors.ts';
+import { openMedia } from '../shared/state/results/media-store.ts';
 import { type Family, redisChildren } from '../shared/state/run/children/children.ts';
 import { RedisControlChannel } from '../shared/state/run/control/control-channel.ts';
 import { redisInbox } from '../shared/state/run/control/inbox.ts';
@@ -87,7 +88,12 @@ export async function openStores(
   const ports: Ports = {
     runs: redisRuns({ ...runKeySpace, log }),
     control,
-    media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
+    media: openMedia({
+      ...base,
+      reach: (work) => named('media', work(redis)),
+      blobs: async () => artifacts.blobs,
+      ttlS: config.RESULT_TTL_S,
+    }),
     waits: redisWaits(runKeySpace),
     threads: redisThreads(threads, given.addJob),
     inbox: redisInbox(space),

@@ -1,6 +1,7 @@
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openS3Artifacts } from '../../src/shared/state/results/s3-artifacts.ts';
+import { s3Artifacts } from '../../src/shared/state/results/s3-artifacts.ts';
+import { openBucket } from '../../src/shared/state/results/s3-bucket.ts';
 import { startS3Server, withoutS3, type S3Server } from '../support/s3-server.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
@@ -11,11 +12,11 @@ const info = { toolName: 'report', trust: 'built-in', sensitivity: 'public' } as
 let server: S3Server;
 let worlds = 0;
 
-const open = (prefix: string, bucket = server.bucket) =>
-  openS3Artifacts({
-    store: { kind: 's3', bucket, prefix, endpoint: server.endpoint, region: 'eu-central-1' },
-    bounds: artifactBounds,
-  });
+const open = async (prefix: string, bucket = server.bucket) => {
+  const store = { kind: 's3', bucket, prefix, endpoint: server.endpoint, region: 'eu-central-1' } as const;
+  const opened = await openBucket(store);
+  return { ...s3Artifacts(opened, artifactBounds), [Symbol.dispose]: () => opened[Symbol.dispose]() };
+};
 
 describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${withoutS3})` : ''}`, () => {
   beforeAll(async () => {
@@ -65,9 +66,7 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
 test('without the package the start names the one that is missing', async () => {
   const missing = Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' });
   const store = { kind: 's3', bucket: 'results', prefix: '' } as const;
-  await expect(
-    openS3Artifacts({ store, bounds: artifactBounds, load: () => Promise.reject(missing) }),
-  ).rejects.toMatchObject({
+  await expect(openBucket(store, () => Promise.reject(missing))).rejects.toMatchObject({
     code: 'invalid_config',
     message: expect.stringContaining('npm install @aws-sdk/client-s3') as string,
   });

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import type { ArtifactStore } from '../../src/shared/contract/artifacts.ts';
-import { type FileStore, openFileStore } from '../../src/shared/state/files/files.ts';
+import { type FileStore, type FileStoreDeps, openFileStore } from '../../src/shared/state/files/files.ts';
 import { openBlobs, type OpenedBlobs } from '../../src/shared/state/files/open-blobs.ts';
 import type { OuterBlobs } from '../../src/shared/state/files/outer-blobs.ts';
 import { named } from '../../src/shared/state/errors.ts';
@@ -18,7 +18,7 @@ export interface FilesWorld {
   /** What the stores take for the present time. */
   readonly clock: { nowMs: number };
   /** The files as one more process sees them. */
-  process(): Promise<{ readonly files: FileStore; readonly opened: OpenedBlobs }>;
+  process(): Promise<{ readonly files: FileStore; readonly opened: OpenedBlobs; readonly deps: FileStoreDeps }>;
   /** Removes what has passed its end by the clock. */
   sweep(): Promise<void>;
 }
@@ -39,7 +39,8 @@ export async function filesWorld(store: ArtifactStore, url?: string): Promise<Fi
     const opened = await openBlobs(store, { reach, keys, clock: port });
     onTestFinished(() => opened[Symbol.dispose]());
     const blobs = async () => opened.blobs;
-    return { files: openFileStore({ reach, keys, clock: port, blobs, maxTenantBytes: tenantRoom }), opened };
+    const deps = { reach, keys, clock: port, blobs, maxTenantBytes: tenantRoom };
+    return { files: openFileStore(deps), opened, deps };
   };
   return {
     store,

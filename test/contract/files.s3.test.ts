@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { startS3Server, withoutS3, type S3Server } from '../support/s3-server.ts';
 import { filesContract } from './files.ts';
 import { filesWorld } from './files-world.ts';
+import { openMedia } from '../../src/shared/state/results/media-store.ts';
+import { mediaContract } from './media-store.ts';
 
 const region = 'eu-central-1';
 let server: S3Server;
@@ -28,5 +30,17 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
       return [...new Set(Contents.map(({ Key = '' }) => Key.slice(prefix.length + 1).split('/')[1] ?? ''))];
     };
     return { ...world, leftovers };
+  });
+
+  mediaContract('S3', async () => {
+    const store = {
+      kind: 's3',
+      bucket: server.bucket,
+      prefix: `media/${++worlds}`,
+      endpoint: server.endpoint,
+      region,
+    } as const;
+    const world = await filesWorld(store);
+    return openMedia({ ...(await world.process()).deps, ttlS: 100 });
   });
 });

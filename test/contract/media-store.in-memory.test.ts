@@ -2,10 +2,7 @@ import { expect, test } from 'vitest';
 import { inMemoryMedia } from '../../src/worker/local/stores/in-memory-results.ts';
 import { mediaContract } from './media-store.ts';
 
-mediaContract('Memory', async () => {
-  const media = inMemoryMedia();
-  return { media, read: async (tenant, sha256) => media.get(tenant, sha256) };
-});
+mediaContract('Memory', async () => inMemoryMedia());
 
 test('the oldest files make room once all together are over 256 MiB', async () => {
   const media = inMemoryMedia();

@@ -1,28 +1,27 @@
 import { expect, test } from 'vitest';
-import { redisMedia } from '../../src/shared/state/results/media-store.ts';
+import { openMedia } from '../../src/shared/state/results/media-store.ts';
+import { filesWorld } from './files-world.ts';
 import { mediaContract } from './media-store.ts';
-import { redisWorld } from './redis-world.ts';
 
 async function makeWorld() {
-  const { redis, keys } = await redisWorld();
-  return {
-    redis,
-    keys,
-    media: redisMedia({ redis, keys, ttlS: 100 }),
-    async read(tenant: string, sha256: string) {
-      const [type, bytes] = await redis.hmgetBuffer(keys.media(tenant, sha256), 'type', 'bytes');
-      return type && bytes ? { mediaType: type.toString(), bytes } : undefined;
-    },
-  };
+  const { redis, keys, process } = await filesWorld({ kind: 'redis' });
+  return { redis, keys, media: openMedia({ ...(await process()).deps, ttlS: 100 }) };
 }
 
-mediaContract('Redis', makeWorld);
+mediaContract('Redis', async () => (await makeWorld()).media);
 
-test('a file is kept for the time that results are, from when it was last made', async () => {
+test('a file is kept for the time that results are, from when it was last made, or for longer when that is asked', async () => {
   const { redis, keys, media } = await makeWorld();
-  const key = keys.media('a', await media.put('a', Buffer.from('x'), 'image/png'));
+  const sha256 = await media.put('a', Buffer.from('x'), 'image/png');
+  const key = keys.media('a', sha256);
   expect(await redis.ttl(key)).toBeGreaterThan(90);
   await redis.expire(key, 5);
   await media.put('a', Buffer.from('x'), 'image/png');
   expect(await redis.ttl(key)).toBeGreaterThan(90);
+  await media.put('a', Buffer.from('x'), 'image/png', 1_000);
+  await media.keep('a', sha256, 50);
+  await media.put('a', Buffer.from('x'), 'image/png');
+  expect(await redis.ttl(key)).toBeGreaterThan(990);
+  await media.keep('a', sha256, 5_000);
+  expect(await redis.ttl(key)).toBeGreaterThan(4_990);
 });

@@ -13,6 +13,7 @@ import {
   type ProgressNote,
   type ProgressQuery,
 } from '../../shared/contract/artifacts.ts';
+import type { StoredMedia } from '../../shared/state/results/media-store.ts';
 import { readNotes, readTexts, redisProgress } from '../../shared/state/results/progress-notes.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
@@ -75,17 +76,12 @@ export async function writeProgress(
 }
 
 /** Bytes that a run of the tenant generated. */
-export interface MediaFile {
-  readonly mediaType: string;
-  readonly bytes: Buffer;
-}
+export type MediaFile = StoredMedia;
 
 export async function readMedia(handle: string, { core, tenant }: TenantClient): Promise<MediaFile> {
   const sha256 = sha256Of(handle);
   if (sha256 === undefined) throw new RunError('invalid_id', 'a handle is media://sha256- and 64 hexadecimal digits');
-  const [type, bytes] = await core.reach((redis) =>
-    redis.hmgetBuffer(core.keys.media(tenant, sha256), 'type', 'bytes'),
-  );
-  if (!type || !bytes) throw new RunError('not_found', `there is no file ${handle}, or it has expired`);
-  return { mediaType: type.toString('utf8'), bytes };
+  const found = await core.media.read(tenant, sha256);
+  if (!found) throw new RunError('not_found', `there is no file ${handle}, or it has expired`);
+  return found;
 }

@@ -14,11 +14,11 @@ import { bullPrefix, keysFor, type Keys, type Reach } from '../../shared/state/k
 import { orLate } from '../../shared/base/deadline.ts';
 import { isUnavailable, redisError } from '../../shared/state/errors.ts';
 import { parseRedisUrl } from '../../shared/base/redis-address.ts';
+import { type MediaStore, openMedia } from '../../shared/state/results/media-store.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
 import type { InputStores } from '../../shared/state/inputs/take-input.ts';
-import { redisMedia } from '../../shared/state/results/media-store.ts';
 import { WriteProbe } from '../../shared/state/write-probe.ts';
 import { RunAdmission } from './accept/admission.ts';
 import type { Caller } from './accept/validate.ts';
@@ -82,6 +82,7 @@ export class ClientCore {
   /** Where the texts of progress notes are; undefined: in Redis. */
   readonly artifactFolder: string | undefined;
   readonly files: OwnFiles;
+  readonly media: MediaStore;
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
   readonly #redis: RedisConnection;
@@ -115,7 +116,10 @@ export class ClientCore {
       if (!this.#closed) options.onError?.(error);
     };
     this.#redis = connect(options.redis, 'command', this.onError);
-    this.files = new OwnFiles(store, this.settings.filesMaxBytes, { keys: this.keys, reach });
+    const reached = { keys: this.keys, reach };
+    this.files = new OwnFiles(store, this.settings.filesMaxBytes, reached);
+    const blobs = () => this.files.blobs();
+    this.media = openMedia({ ...reached, clock: systemClock, blobs, ttlS: this.settings.resultTtlS });
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
     this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);
@@ -135,12 +139,7 @@ export class ClientCore {
 
   /** Where the files of inputs are. */
   get inputs(): InputStores {
-    const { keys, settings } = this;
-    const media = (redis: RedisConnection) => redisMedia({ redis, keys, ttlS: settings.resultTtlS });
-    return {
-      media: { put: (...given) => this.reach((redis) => media(redis).put(...given)) },
-      files: { info: async () => undefined, async *read() {} },
-    };
+    return { media: this.media, files: this.files.store };
   }
 
   threadKeySpace(redis: RedisConnection): ThreadKeySpace {

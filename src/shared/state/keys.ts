@@ -175,9 +175,8 @@ const fileKeyNames = (prefix: string) => ({
   blobs: (owner: string) => `${prefix}:{blobs:${owner}}:parts`,
   /** Sorted set of what has bytes in the folder or the bucket of `ARTIFACT_STORE`, by the time at which they go. */
   blobEnds: `${prefix}:_:blob-ends`,
-  /** Which process removed them last, and which one looked for what has no end. */
+  /** There for as long as none of them is looked for again. */
   blobSweep: `${prefix}:_:blob-sweep`,
-  strayBlobSweep: `${prefix}:_:stray-blob-sweep`,
 });
 
 /**

@@ -12,8 +12,8 @@ export interface Blobs {
   put(owner: string, name: string, bytes: Uint8Array, untilMs: number): Promise<void>;
   /** The bytes from `from` up to, without, `to`; undefined when the owner has nothing of this name. */
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
-  /** From now on this is the end of all blobs of the owner. */
-  keepUntil(owner: string, untilMs: number): Promise<void>;
+  /** This is the end of all blobs of the owner, or the first moment at which it may be. */
+  keepUntil(owner: string, untilMs: number, how: 'exactly' | 'at least'): Promise<void>;
   /** Removes all blobs of the owner. */
   drop(owner: string): Promise<void>;
 }

@@ -227,7 +227,7 @@ class StoredFiles implements FileStore {
       mediaType,
       sha256,
     });
-    await blobs.keepUntil(id, expires_at * 1_000 + readingTimeMs);
+    await blobs.keepUntil(id, expires_at * 1_000 + readingTimeMs, 'exactly');
     const most = isOutput ? Number.MAX_SAFE_INTEGER : this.#tenantRoom(blobs);
     const listed = firstPurposeKey + filePurpose.options.indexOf(purpose);
     const about = [id, listed, jsonText(view), jsonText(parts), bytes, expires_at * 1_000];

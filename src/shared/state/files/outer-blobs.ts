@@ -29,8 +29,10 @@ export interface OuterBlobs extends Blobs {
 /** Blobs in a place that forgets nothing by itself: Redis has the end of each owner, from before its first write. */
 export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly clock: Clock }): OuterBlobs {
   const { reach, keys, clock } = deps;
-  const setEnd = async (owner: string, untilMs: number) =>
-    await reach((redis) => redis.zadd(keys.blobEnds, untilMs, owner));
+  const setEnd = async (owner: string, untilMs: number, how: 'exactly' | 'at least') =>
+    await reach((redis) =>
+      how === 'exactly' ? redis.zadd(keys.blobEnds, untilMs, owner) : redis.zadd(keys.blobEnds, 'GT', untilMs, owner),
+    );
   const remove = async (owner: string) => {
     await place.drop(owner);
     await reach((redis) => redis.zrem(keys.blobEnds, owner));
@@ -39,16 +41,16 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
     kind: place.kind,
     async put(owner, name, bytes, untilMs) {
       checkBlobNames(owner, name);
-      await setEnd(owner, untilMs);
+      await setEnd(owner, untilMs, 'at least');
       await place.put(owner, name, bytes);
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);
       return await place.read(owner, name, from, to);
     },
-    async keepUntil(owner, untilMs) {
+    async keepUntil(owner, untilMs, how) {
       checkBlobNames(owner);
-      await setEnd(owner, untilMs);
+      await setEnd(owner, untilMs, how);
     },
     async drop(owner) {
       checkBlobNames(owner);
@@ -65,7 +67,7 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
           await remove(owner).catch(async (error: unknown) => {
             // One that cannot be removed must not keep the others.
             failures.push(error);
-            await setEnd(owner, nowMs + retryMs);
+            await setEnd(owner, nowMs + retryMs, 'exactly');
           });
         }
         if (ended.length < sweepStep) break;

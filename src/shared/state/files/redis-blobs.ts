@@ -1,3 +1,4 @@
+import type { RedisConnection } from '../connect.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { sendAll } from '../script.ts';
 import { type Blobs, checkBlobNames } from './blobs.ts';
@@ -11,16 +12,18 @@ export function redisBlobs({ reach, keys }: ReachedKeys): Blobs {
       const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       const key = keys.blobs(owner);
       // In one transaction, so that nothing stays for ever when this process dies in between.
-      await reach((redis) => sendAll(redis.multi().hset(key, name, body).pexpireat(key, untilMs)));
+      const write = (redis: RedisConnection) => redis.multi().hset(key, name, body);
+      await reach((redis) => sendAll(write(redis).pexpireat(key, untilMs, 'NX').pexpireat(key, untilMs, 'GT')));
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);
       const found = await reach((redis) => redis.hgetBuffer(keys.blobs(owner), name));
       return found?.subarray(from, to);
     },
-    async keepUntil(owner, untilMs) {
+    async keepUntil(owner, untilMs, how) {
       checkBlobNames(owner);
-      await reach((redis) => redis.pexpireat(keys.blobs(owner), untilMs));
+      const key = keys.blobs(owner);
+      await reach((redis) => (how === 'exactly' ? redis.pexpireat(key, untilMs) : redis.pexpireat(key, untilMs, 'GT')));
     },
     async drop(owner) {
       checkBlobNames(owner);

@@ -7,11 +7,21 @@ import { type ProgressNotes, redisProgress } from './progress-notes.ts';
 import type { Artifacts, Swept } from './artifacts.ts';
 import { folderArtifacts, announceFolder, probeFolder } from './folder-artifacts.ts';
 import { redisArtifacts } from './redis-artifacts.ts';
-import { openS3Artifacts } from './s3-artifacts.ts';
+import { s3Artifacts } from './s3-artifacts.ts';
+import { openBucket } from './s3-bucket.ts';
+import { named } from '../errors.ts';
+import type { Blobs } from '../files/blobs.ts';
+import { folderBlobs } from '../files/folder-blobs.ts';
+import type { BlobsDeps } from '../files/open-blobs.ts';
+import { outerBlobs, type OuterBlobs } from '../files/outer-blobs.ts';
+import { redisBlobs } from '../files/redis-blobs.ts';
+import { s3Blobs } from '../files/s3-blobs.ts';
 
 const hourMs = 3_600_000;
-/** One worker of the fleet sweeps, and not more often than this. */
+/** One worker of the fleet sweeps results, and not more often than this. */
 const sweepEveryS = 6 * 3_600;
+/** A little less than an hour: the process that swept last is often the first to be due again. */
+const blobSweepEveryS = 3_000;
 const daySeconds = 86_400;
 
 type ArtifactSettings = Pick<
@@ -28,6 +38,8 @@ export interface ArtifactsDeps extends KeySpace {
 export interface OpenedArtifacts extends AsyncDisposable {
   readonly artifacts: Artifacts;
   readonly progress: ProgressNotes;
+  /** The bytes of files and of large media. */
+  readonly blobs: Blobs;
 }
 
 /** The stores that the configuration names. Throws `invalid_config` for a folder or a bucket that cannot be written to. */
@@ -35,30 +47,36 @@ export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps
   const { ARTIFACT_STORE: store, ARTIFACT_MAX_BYTES: maxBytes, ARTIFACT_RUN_MAX_BYTES: maxRunBytes } = config;
   const bounds = { maxBytes, maxRunBytes };
   const ttlS = config.PROGRESS_RETENTION_DAYS * daySeconds;
+  const reached: BlobsDeps & { readonly log: Log } = { ...deps, reach: (work) => named('blobs', work(deps.redis)) };
   switch (store.kind) {
     case 'redis': {
       const artifacts = redisArtifacts({ ...deps, bounds });
-      return { artifacts, progress: redisProgress({ ...deps, ttlS }), async [Symbol.asyncDispose]() {} };
+      const blobs = redisBlobs(reached);
+      return { artifacts, progress: redisProgress({ ...deps, ttlS }), blobs, async [Symbol.asyncDispose]() {} };
     }
     case 'folder': {
       const { root } = store;
       await probeFolder(root);
       const artifacts = folderArtifacts({ root, bounds, progressTtlS: ttlS });
+      const blobs = outerBlobs(folderBlobs(root), reached);
       const chores = everyHour(async () => {
-        await announceFolder(root, deps);
-        await sweepIfDue(artifacts, deps);
+        await announceFolder(root, reached);
+        await sweepIfDue(artifacts, blobs, deps);
       }, deps.log);
-      return { artifacts, progress: redisProgress({ ...deps, ttlS, root }), ...chores };
+      return { artifacts, progress: redisProgress({ ...deps, ttlS, root }), blobs, ...chores };
     }
     case 's3': {
-      const artifacts = await openS3Artifacts({ store, bounds });
-      const chores = everyHour(() => sweepIfDue(artifacts, deps), deps.log);
+      const bucket = await openBucket(store);
+      const artifacts = s3Artifacts(bucket, bounds);
+      const blobs = outerBlobs(s3Blobs(bucket), reached);
+      const chores = everyHour(() => sweepIfDue(artifacts, blobs, deps), deps.log);
       return {
         artifacts,
         progress: redisProgress({ ...deps, ttlS }),
+        blobs,
         async [Symbol.asyncDispose]() {
           await chores[Symbol.asyncDispose]();
-          artifacts[Symbol.dispose]();
+          bucket[Symbol.dispose]();
         },
       };
     }
@@ -79,7 +97,11 @@ function everyHour(chore: () => Promise<void>, log: Log): AsyncDisposable {
   };
 }
 
-async function sweepIfDue(artifacts: Swept, { redis, keys, clock }: ArtifactsDeps): Promise<void> {
-  const mine = await redis.set(keys.artifactSweep, 'swept', 'EX', sweepEveryS, 'NX');
-  if (mine !== null) await artifacts.sweep(clock.now());
+/** What has passed its end goes every hour, and what has none is looked for with the results: both need a list of everything. */
+async function sweepIfDue(artifacts: Swept, blobs: OuterBlobs, { redis, keys, clock }: ArtifactsDeps): Promise<void> {
+  const isMine = async (key: string, everyS: number) => (await redis.set(key, 'swept', 'EX', everyS, 'NX')) !== null;
+  if (await isMine(keys.blobSweep, blobSweepEveryS)) await blobs.sweep();
+  if (!(await isMine(keys.artifactSweep, sweepEveryS))) return;
+  await artifacts.sweep(clock.now());
+  await blobs.sweepStrays();
 }

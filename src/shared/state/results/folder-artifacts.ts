@@ -15,8 +15,7 @@ import {
   type Swept,
 } from './artifacts.ts';
 import type { Log } from '../../base/log.ts';
-import { redisError } from '../errors.ts';
-import type { KeySpace } from '../keys.ts';
+import type { ReachedKeys } from '../keys.ts';
 
 const markName = '.millrace-artifacts';
 /** So long after the last worker with a folder, another one is as good. */
@@ -36,23 +35,22 @@ export async function probeFolder(root: string): Promise<void> {
 }
 
 /**
- * Marks the folder, announces the mark, and warns when another worker has announced another mark: then the folder is
- * not shared, and what this worker keeps cannot be read elsewhere. Again from time to time, so that the mark stays.
+ * Marks the folder, announces the mark, and warns when another process has announced another mark: then the folder is
+ * not shared, and what this process keeps cannot be read elsewhere. Again from time to time, so that the mark stays.
  */
-export async function announceFolder(root: string, { redis, keys, log }: KeySpace & { readonly log: Log }) {
+export async function announceFolder(root: string, { reach, keys, log }: ReachedKeys & { readonly log: Log }) {
   const mark = await markOf(root);
-  try {
+  const isOurs = await reach(async (redis) => {
     const announced = await redis.set(keys.artifactRoot, mark, 'EX', markTtlS, 'NX');
-    if (announced !== null) return;
-    if ((await redis.get(keys.artifactRoot)) === mark) await redis.expire(keys.artifactRoot, markTtlS);
-    else
-      log.warn(
-        { folder: root },
-        'ARTIFACT_STORE is not the folder that other workers use: mount the same one everywhere',
-      );
-  } catch (error) {
-    throw redisError(error, 'mark of the folder of kept results');
-  }
+    if (announced !== null) return true;
+    if ((await redis.get(keys.artifactRoot)) !== mark) return false;
+    return (await redis.expire(keys.artifactRoot, markTtlS)) === 1;
+  });
+  if (isOurs) return;
+  log.warn(
+    { folder: root },
+    'ARTIFACT_STORE is not the folder that other processes use: mount the same one everywhere',
+  );
 }
 
 /** The folder's own mark, made when there is none. Of two makers one wins. */

@@ -11,25 +11,10 @@ import {
   type ArtifactBounds,
   type Swept,
 } from './artifacts.ts';
-import { type Bucket, guarded, type ObjectRange, openBucket, type S3Store } from './s3-bucket.ts';
+import { type Bucket, guarded, type ObjectRange } from './s3-bucket.ts';
 
-export interface S3ArtifactsOptions {
-  readonly store: S3Store;
-  readonly bounds: ArtifactBounds;
-  /** Loads the package, which is not installed with this one. */
-  readonly load?: Parameters<typeof openBucket>[1];
-}
-
-/**
- * Kept results in an S3-compatible store: `<prefix>/<runId>/spill/<name>`. Credentials are the SDK's own affair. Throws
- * `invalid_config` when the package is missing, or the bucket cannot be written to.
- */
-export async function openS3Artifacts(options: S3ArtifactsOptions): Promise<Artifacts & Swept & Disposable> {
-  const bucket = await openBucket(options.store, options.load);
-  return { ...artifactsIn(bucket, options.bounds), [Symbol.dispose]: () => bucket[Symbol.dispose]() };
-}
-
-function artifactsIn(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept {
+/** Kept results in an S3-compatible store: `<prefix>/<runId>/spill/<name>`. */
+export function s3Artifacts(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept {
   return {
     async put(runId, name, body, info) {
       checkNames(runId, name);

@@ -133,6 +133,10 @@ export interface InMemoryMedia extends MediaStore {
   get(tenant: string, sha256: string): StoredMedia | undefined;
 }
 
+export interface InMemoryMedia extends MediaStore {
+  get(tenant: string, sha256: string): StoredMedia | undefined;
+}
+
 /** All files together; the oldest make room. */
 const maxBytes = 256 * 1024 * 1024;
 
