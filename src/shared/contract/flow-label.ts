@@ -27,6 +27,8 @@ function originsOf(message: Message): Origins | undefined {
     }
     case 'user':
       return unionOf([{ sensitivity: message.sensitivity }, message.flow]);
+    case 'assistant':
+      return unionOf([message.flow]);
     default:
       return undefined;
   }

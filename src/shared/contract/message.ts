@@ -97,6 +97,8 @@ export const assistantMessage = z.object({
   parts: z.array(assistantPart),
   /** What becomes of its text where it leaves the run, as that stands beside calls. Absent: nothing. */
   commentary: commentaryMode.exclude(['pass']).optional(),
+  /** Of an answer that came without the conversation that it was made from. Absent: that conversation, or its caller, vouches for it. */
+  flow: flowLabel.optional(),
 });
 export const toolMessage = z.object({
   role: z.literal('tool'),
@@ -131,11 +133,15 @@ export function textOf(m: AssistantMessage): string {
 
 /** The message with its text as it leaves the run: with, without or between the marks of commentary. Its calls stay. */
 export function withShownCommentary(message: AssistantMessage): AssistantMessage {
-  const { commentary, parts } = message;
+  const { commentary, parts, flow } = message;
   if (!commentary) return message;
   const shown = shownCommentary(textOf(message), commentary);
   const others = parts.filter((part) => part.type !== 'text');
-  return { role: 'assistant', parts: shown === '' ? others : [{ type: 'text', text: shown }, ...others] };
+  return {
+    role: 'assistant',
+    ...(flow && { flow }),
+    parts: shown === '' ? others : [{ type: 'text', text: shown }, ...others],
+  };
 }
 
 /** The tool calls of an assistant message, in the order the model made them. */
@@ -169,8 +175,10 @@ export function withoutReasoning(messages: readonly Message[], keep: string | un
 
 /** Two messages as one, or undefined when they cannot be: every tool message answers a call of its own. */
 function merge(first: Message | undefined, second: Message): Message | undefined {
-  if (first?.role === 'assistant' && second.role === 'assistant')
-    return { role: 'assistant', parts: [...first.parts, ...second.parts] };
+  if (first?.role === 'assistant' && second.role === 'assistant') {
+    const origins = unionOf([first.flow, second.flow]);
+    return { role: 'assistant', parts: [...first.parts, ...second.parts], ...(origins && { flow: origins }) };
+  }
   if (first?.role === 'user' && second.role === 'user') {
     const content = `${first.content}\n\n${second.content}`;
     return { role: 'user', content, ...labelsOfBoth(first, second) };

@@ -22,6 +22,9 @@ function jsonRecord(maxBytes: number) {
     .refine((value) => Buffer.byteLength(jsonText(value)) <= maxBytes, `at most ${maxBytes} bytes as JSON`);
 }
 
+/** JSON Schema of an answer, in place of the agent's. */
+export const outputSchema = jsonRecord(maxSchemaBytes);
+
 export const nodeRetryCodes = ['provider_rate_limit', 'provider_unavailable', 'tool_failed', 'sandbox_error'] as const;
 
 /** Tries of the whole node, above the attempts that its models get. Off unless given. */
@@ -53,7 +56,7 @@ export const nodeConfig = z.strictObject({
   /** The user message, with expressions like `{{ inputs.topic }}`. */
   prompt_template: promptText(),
   /** JSON Schema of the answer, in place of the agent's. */
-  output_schema: jsonRecord(maxSchemaBytes).optional(),
+  output_schema: outputSchema.optional(),
   nodeRetry: nodeRetry.optional(),
 });
 export type NodeConfig = z.infer<typeof nodeConfig>;

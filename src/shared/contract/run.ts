@@ -22,9 +22,11 @@ import { mediaRequest } from './media.ts';
 import { flowLabel, message } from './message.ts';
 import { unfinishedWork } from './unfinished.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
-import { runNode, type RunNode } from './node.ts';
+import { outputSchema, runNode, type RunNode } from './node.ts';
 import { isTerminalStatus, runStatuses, type RunStatus } from './plain/ends.ts';
 import { runQueue } from './queues.ts';
+import { addedInstructions, history } from './request/history.ts';
+import { wireOrigin } from './request/wire.ts';
 import { taskLedgerOf, ledgerRow } from './orchestration/task.ts';
 import { onBusy } from './thread/thread.ts';
 
@@ -42,6 +44,12 @@ export const runOverrides = z.strictObject({
   model: z.string().min(1).max(200).optional(),
   maxTurns: z.int().min(1).max(10_000).optional().describe('Sets `limits.maxSteps` of the run.'),
   background: z.boolean().optional(),
+  maxOutputTokens: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .optional()
+    .describe('Tokens of each answer of a model, at most. Lowers what the agent has, and never raises it.'),
 });
 
 /** What a caller notes beside a run, to find it again. */
@@ -82,6 +90,12 @@ const whichAgent = {
 };
 
 const asked = {
+  /** What was said before, oldest first, by the word of the caller. In a thread it is written there before the input. */
+  history: history.optional(),
+  /** Added behind the agent's own instructions, as it stands. Not for an agent that takes over. */
+  instructions: addedInstructions.optional(),
+  /** JSON Schema of the answer, in place of the agent's. The model is asked for it; what it answers has to be JSON. */
+  outputSchema: outputSchema.optional(),
   thread: publicId.optional(),
   /** Before its first model call the older part of its thread is replaced by a summary, however long it is. The agent needs `compaction`. */
   compact: z.literal(true).optional(),
@@ -118,6 +132,10 @@ const asked = {
   queueTtlMs: z.int().min(1).max(maxDeadlineMs).optional(),
   queue: runQueue.optional(),
   metadata: metadata.optional(),
+  /** It is in no thread, and ten minutes after its end nothing of it is kept. */
+  store: z.literal(false).optional(),
+  /** Set by the routes of OpenAI's API. */
+  wire: wireOrigin.optional(),
   /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
   node: runNode.optional(),
   /** The task that it works on, by the name of its file. */

@@ -118,8 +118,16 @@ export function publishLifecycle({ lifecycle }: RunKeySpace, runId: string, even
   if (events.some(({ type }) => isLifecycle(type) || isAudited(type))) void lifecycle.publish(runId);
 }
 
+/** Long enough for a client that repeats its request. */
+const unstoredTtlS = 600;
+
 /** Seconds that the record of an ended run is kept. A result that can be asked for again with its execution id stays at least a day. */
-export function recordTtlS({ resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>, hasExecutionId: boolean): number {
+export function recordTtlS(
+  { resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>,
+  hasExecutionId: boolean,
+  store?: false,
+): number {
+  if (store === false) return unstoredTtlS;
   return hasExecutionId ? Math.max(resultTtlS, 86_400) : resultTtlS;
 }
 

@@ -77,9 +77,14 @@ function conversationBefore(
 ): Conversation {
   const before = entries.filter((entry) => entry.seq <= began);
   const past = pastOf(threadContext(manifest, before, began), runId);
-  const turn = entries.flatMap(({ seq: at, entry }) => (at < seq && entry.runId === runId ? [entry] : []));
+  const turn = entries.flatMap(({ seq: at, entry }) => (at < seq && isOfTurn(entry, runId) ? [entry] : []));
   const begun = [...past.messages, ...turn.filter(isPrompt).flatMap(messagesOf)];
   return turn.filter((entry) => !isPrompt(entry)).reduce<Conversation>(after, { view: begun, read: begun });
+}
+
+/** Was it said in the turn of the run, by anybody but its caller? */
+function isOfTurn(entry: ThreadEntry, runId: string): boolean {
+  return entry.runId === runId && !(entry.t === 'message' && entry.byCaller);
 }
 
 function after(before: Conversation, entry: ThreadEntry): Conversation {

@@ -27,7 +27,7 @@ export function defaultPrompt({ instructions }: AgentDefinition, { task }: Pick<
 export interface SystemParts {
   /** What the builder made. */
   readonly prompt: string;
-  /** What a workflow's node adds. */
+  /** What the caller or a workflow's node adds. */
   readonly append?: string | undefined;
   readonly skills?: readonly SkillManifest[] | undefined;
 }

@@ -30,6 +30,11 @@ function smaller<T extends number | undefined>(given: number | undefined, asked:
   return mayRaise ? asked : Math.min(given, asked);
 }
 
+/** Of two maxima that may be absent. */
+export function smallerOf(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
+}
+
 function raises({ callersMayRaise }: Pick<Given, 'callersMayRaise'>, { raise }: Pick<Asked, 'raise'>) {
   return (field: RaisableField) => raise === true || callersMayRaise.includes(field);
 }

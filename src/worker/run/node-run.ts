@@ -11,7 +11,7 @@ export interface Assignment {
   readonly prompt: string;
   /** Tools of the agent that this run must not call. */
   readonly deniedTools?: readonly string[] | undefined;
-  /** What the node adds to the prompt of the agent, literally: only the user message is a template. */
+  /** What the node or the caller adds to the prompt of the agent, literally: only the user message of a node is a template. */
   readonly append?: string | undefined;
   /** Why the run cannot be run, when that is known already. */
   readonly refusal?: RunError | undefined;
@@ -26,7 +26,8 @@ export async function assignmentOf(
   const { input } = request;
   const agent = agents.get(request.agent);
   const work = workOf(request);
-  if (work.kind !== 'node') return { agent, prompt: input };
+  if (work.kind !== 'node')
+    return { agent: agent && forAnswer(agent, request), prompt: input, append: request.instructions };
   const { node } = work;
   try {
     const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent, raise: request.raise });
@@ -35,6 +36,13 @@ export async function assignmentOf(
   } catch (error) {
     return { agent, prompt: '', refusal: asRunError(error) };
   }
+}
+
+/** The agent with the answer that this request asks for. */
+function forAnswer(agent: LoadedAgent, { outputSchema }: RunRequest): LoadedAgent {
+  if (!outputSchema) return agent;
+  // A schema that came with a request may hold patterns that never end.
+  return { ...agent, definition: { ...agent.definition, outputSchema, outputValidation: 'parse' } };
 }
 
 /**

@@ -5,6 +5,7 @@ import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
+import { messagesOf } from '../../shared/contract/request/history.ts';
 import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim } from '../../shared/state/run/claim.ts';
@@ -263,7 +264,7 @@ function fold(
   thread: TakenThread | undefined,
   { agents }: Pick<OpenDeps, 'agents'>,
 ): Pick<OpenRun, 'state' | 'assignment'> {
-  const past = thread?.past ?? record.parent?.history ?? [];
+  const past = thread?.past ?? record.parent?.history ?? messagesOf(record.request.history ?? []);
   const state = foldJournal([...past, questionOf(record, assignment)], entries, thread?.session);
   if (state.agentId === undefined) return { state, assignment };
   return { state, assignment: { ...assignment, agent: agents.get(state.agentId), append: undefined } };

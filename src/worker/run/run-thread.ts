@@ -3,7 +3,14 @@ import type { Message } from '../../shared/contract/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
 import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/lock.ts';
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
-import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
+import { messagesOf } from '../../shared/contract/request/history.ts';
+import {
+  threadMessage,
+  type ThreadEntry,
+  type ThreadEntryOf,
+  type ThreadManifest,
+  type ThreadSession,
+} from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
 import { labelsOfRun, readBy, writtenIn } from '../guards/flow/run-labels.ts';
 import type { Ports } from './ports.ts';
@@ -92,11 +99,26 @@ export async function takeThread(
   const lock: ThreadLock = { tenant, threadId, runId, fence };
   const at = new Date(clock.now()).toISOString();
   const question: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
-  await written(threads.append(lock, `${runId}:input`, [question]));
+  const before = saidBefore(record, at);
+  const last = await written(threads.append(lock, `${runId}:input`, [...before, question]));
   const context = await threads.context(tenant, threadId, runId);
   const { messages: past, numbers, logged } = pastOf(context, runId);
   const began = context.lastNumber;
-  return { thread: { lock, manifest, began, numbers, logged }, past, session: manifest.session };
+  // A redriven run has written it before, and finds it in the thread.
+  const isNew = before.length > 0 && last > began + before.length;
+  if (!isNew) return { thread: { lock, manifest, began, numbers, logged }, past, session: manifest.session };
+  const added = before.map((_, index) => began + 1 + index);
+  const thread = { lock, manifest, began: began + before.length, numbers: [...numbers, ...added], logged };
+  return { thread, past: [...past, ...before.map(({ message }) => message)], session: undefined };
+}
+
+/** What the caller says was said before the input, each message once. */
+function saidBefore({ runId, request: { history = [] } }: RunRecord, at: string): ThreadEntryOf<'message'>[] {
+  return messagesOf(history).flatMap((said, index) => {
+    const message = threadMessage(said);
+    const entry = { v: 1, t: 'message', runId, at, key: `${runId}:before:${index}`, byCaller: true } as const;
+    return message ? [{ ...entry, message }] : [];
+  });
 }
 
 /**

@@ -258,16 +258,17 @@ async function close(
     release: 'terminal',
     // All of it is in the thread. A failed run may be redriven, and then continues from its journal.
     dropsJournal: thread !== undefined && status === 'completed',
+    store: record.request.store,
   });
 }
 
-/** Of what a child gives its parent: its answer, or why there is none. */
+/** Of what a child gives its parent, or a response the one that continues it: the answer, or why there is none. */
 function answerLabel(
   { record, assignment: { agent } }: OpenRun,
   state: TurnState,
   { result, error }: Pick<RecordPatch, 'result' | 'error'>,
 ): FlowLabel | undefined {
-  if (!record.parent) return undefined;
+  if (!record.parent && record.request.wire?.endpoint !== '/v1/responses') return undefined;
   const { text = error?.message ?? '', structured } = result ?? {};
   const labels = labelsOfRun([...readBy(state), ...resultsSoFar(state)], [agent?.definition.instructions ?? '']);
   return labels.of(structured === undefined ? text : `${text}\n${jsonText(structured)}`) ?? clean;

@@ -20,7 +20,7 @@ import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { compactionPolicyOf } from '../agents/preferred-models.ts';
 import { protocolModeOf } from './leak-watch.ts';
-import { boundsOf, closesAtLimit, effectiveLimits } from './limits.ts';
+import { boundsOf, closesAtLimit, effectiveLimits, smallerOf } from './limits.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { paymentOf } from './payment.ts';
 import { suspectWork } from './suspect.ts';
@@ -114,7 +114,7 @@ function specOf(
   { agent: { definition }, model, source: modelSource, media }: Models,
   system: string,
 ): Omit<TurnSpec, 'limits'> {
-  const { maxOutputTokens, temperature, topP, stop, reasoningEffort, llmFailure, reasoningRetention } = definition;
+  const { temperature, topP, stop, reasoningEffort, llmFailure, reasoningRetention } = definition;
   return {
     system,
     dataPreamble: definition.untrustedPreamble ? untrustedPreamble(definition.locale) : undefined,
@@ -128,7 +128,7 @@ function specOf(
     llmFailure,
     waitsForBreaker: definition.breaker.onOpen === 'wait',
     metadata: defined({ run_id: runId, agent_name: definition.id, thread_id: request.thread }),
-    maxOutputTokens,
+    maxOutputTokens: smallerOf(definition.maxOutputTokens, request.overrides?.maxOutputTokens),
     temperature,
     topP,
     stop,

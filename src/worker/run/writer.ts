@@ -18,6 +18,7 @@ export interface Write {
   readonly patch?: RecordPatch;
   readonly release?: Commit['release'];
   readonly dropsJournal?: boolean;
+  readonly store?: Commit['store'];
 }
 
 export interface WriterOptions {
@@ -215,6 +216,7 @@ export class RunWriter {
       events,
       patch: { ...write.patch, workedMs: this.#options.workedMs() },
       dropsJournal: write.dropsJournal === true,
+      store: write.store,
       release: write.release,
     };
     this.#busy = true;

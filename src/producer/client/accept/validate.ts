@@ -29,7 +29,23 @@ export function parseRequest(input: unknown): AskedRun {
 }
 
 /** Kinds of work in place of a turn, and what only a turn understands: at most one of the former, and with it nothing of both. */
-const exclusive = ['fanOut', 'evaluate', 'taskRun', 'thread', 'onBusy', 'chat', 'node', 'task', 'media'] as const;
+const exclusive = [
+  'fanOut',
+  'evaluate',
+  'taskRun',
+  'thread',
+  'onBusy',
+  'chat',
+  'node',
+  'task',
+  'media',
+  'history',
+  'instructions',
+  'outputSchema',
+] as const;
+
+/** A node has words of its own for them. */
+const notOfNodes = ['instructions', 'outputSchema'] as const;
 
 function mixedWith(request: AskedRun) {
   const [work, ...others] = exclusive.filter((field) => request[field] !== undefined);
@@ -40,9 +56,16 @@ function mixedWith(request: AskedRun) {
 
 /** Fields that make no sense beside each other. */
 function refuseContradictions(request: AskedRun): void {
-  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input, compact, media } = request;
+  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input, compact, media, node, store, history } = request;
   const problems = [
     ...mixedWith(request),
+    ...notOfNodes
+      .filter((path) => node !== undefined && request[path] !== undefined)
+      .map((path) => ({ path, message: 'cannot be given with node, which says it itself' })),
+    store !== undefined &&
+      thread !== undefined && { path: 'store', message: 'false cannot be given with a thread, which keeps the turn' },
+    onBusy === 'steer' &&
+      history !== undefined && { path: 'onBusy', message: 'steer cannot be given with history: it sends one message' },
     evaluate !== undefined &&
       Buffer.byteLength(typeof input === 'string' ? input : joinedParts(input).text) > maxEvaluatedInputBytes && {
         path: 'input',

@@ -114,7 +114,8 @@ export function positionOf({ summarised }: Pick<ConversationState, 'summarised'>
 
 /** A result, a summary of some, or what another agent has written after it had read untrusted text. */
 function isResult(message: Message, index: number): boolean {
-  if (message.role !== 'user') return message.role === 'tool';
+  if (message.role === 'tool') return true;
+  if (message.role === 'system') return false;
   if (message.flow && message.flow.sources.length > 0) return true;
-  return index === 0 && isSummary(message) && isEnveloped(message.content);
+  return message.role === 'user' && index === 0 && isSummary(message) && isEnveloped(message.content);
 }

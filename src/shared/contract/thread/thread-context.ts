@@ -10,6 +10,7 @@ export interface ContextMessage {
   /** The run that wrote it. */
   readonly runId: string;
   readonly byRuntime?: true;
+  readonly byCaller?: true;
   readonly message: ThreadMessage;
 }
 
@@ -42,13 +43,21 @@ export function threadContext(
   const upTo = summary?.upTo ?? 0;
   const said = entries.flatMap(({ seq, entry }) =>
     entry.t === 'message' && seq > upTo
-      ? [{ seq, runId: entry.runId, message: entry.message, ...(entry.byRuntime && { byRuntime: true as const }) }]
+      ? [
+          defined({
+            seq,
+            runId: entry.runId,
+            message: entry.message,
+            byRuntime: entry.byRuntime,
+            byCaller: entry.byCaller,
+          }),
+        ]
       : [],
   );
   const messages = pairEach(
     said,
     ({ message }) => message,
-    ({ seq, runId, byRuntime }, message) => ({ seq, runId, message, ...(byRuntime && { byRuntime }) }),
+    ({ seq, runId, byRuntime, byCaller }, message) => defined({ seq, runId, message, byRuntime, byCaller }),
   );
   return { manifest, ...(summary && { summary }), messages, lastNumber };
 }
@@ -65,8 +74,9 @@ interface ThreadPast {
 
 /** What the run begins with: the conversation without its own part. */
 export function pastOf({ summary, messages }: ThreadContext, runId: string): ThreadPast {
-  const own = messages.filter((message) => message.runId === runId);
-  const others = messages.filter((message) => message.runId !== runId && !isEmpty(message));
+  const isOwn = (message: ContextMessage) => message.runId === runId && !message.byCaller;
+  const own = messages.filter(isOwn);
+  const others = messages.filter((message) => !isOwn(message) && !isEmpty(message));
   return {
     messages: [...(summary ? [summaryMessage(summary.text, summary)] : []), ...others.map(({ message }) => message)],
     numbers: [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq)],

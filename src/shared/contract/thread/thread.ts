@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { defined } from '../../base/collections.ts';
 import { errorCode, RunError, assertNever, errorInfo } from '../../base/errors.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
@@ -72,7 +73,11 @@ export interface ThreadInfo extends ThreadManifest {
 /** What a thread keeps of a message: the reasoning of a model is not part of it. */
 const keptMessage = z.discriminatedUnion('role', [
   userMessage,
-  z.object({ role: z.literal('assistant'), parts: z.array(z.discriminatedUnion('type', [textPart, toolCallPart])) }),
+  z.object({
+    role: z.literal('assistant'),
+    parts: z.array(z.discriminatedUnion('type', [textPart, toolCallPart])),
+    flow: flowLabel.optional(),
+  }),
   toolMessage,
 ]);
 export type ThreadMessage = z.infer<typeof keptMessage>;
@@ -82,9 +87,9 @@ const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string
 /**
  * One entry of a thread's log, written by the run that holds it.
  *
- * - message: something that was said, by whom its role says. A user's message is kept once per `key`, or per run where it
- *   has none. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key.
- *   `emptyResponse`: the model answered, with nothing
+ * - message: something that was said, by whom its role says. It is kept once per `key`, a user's message without one once per
+ *   run. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key.
+ *   `emptyResponse`: the model answered, with nothing. `byCaller`: said before the input of the run, by the word of its caller
  * - handoff: another agent went on with the turn. What crossed is what the filter of `descriptor` lets through of the
  *   conversation up to here: that up to entry `began`, without what is of this run, then the user's message and what the
  *   run has said since. A later handoff of the run begins with what crossed at the one before. Kept once per `key`
@@ -98,6 +103,7 @@ export const threadEntry = z.discriminatedUnion('t', [
     key: z.string().optional(),
     byRuntime: z.literal(true).optional(),
     emptyResponse: z.literal(true).optional(),
+    byCaller: z.literal(true).optional(),
     message: keptMessage,
   }),
   z.object({
@@ -161,7 +167,8 @@ export interface ThreadPatch {
 /** The name under which a message is kept only once; undefined for entries that are always written. */
 export function onceKey(entry: ThreadEntry): string | undefined {
   if (entry.t === 'handoff') return entry.key;
-  if (entry.t !== 'message' || entry.message.role !== 'user') return undefined;
+  if (entry.t !== 'message') return undefined;
+  if (entry.message.role !== 'user') return entry.key;
   return entry.key ?? (entry.byRuntime ? undefined : entry.runId);
 }
 
@@ -237,7 +244,7 @@ export function threadMessage(message: Message): ThreadMessage | undefined {
       return undefined;
     case 'assistant': {
       const parts = withShownCommentary(message).parts.filter((part) => part.type !== 'reasoning');
-      return parts.length === 0 ? undefined : { role: 'assistant', parts };
+      return parts.length === 0 ? undefined : defined({ role: 'assistant', parts, flow: message.flow });
     }
     case 'user':
     case 'tool':

@@ -125,7 +125,7 @@ export function payloadDigest(messages: readonly Message[]): string {
 }
 
 function withoutFlow(message: Message): Message {
-  if (message.role !== 'user' && message.role !== 'tool') return message;
+  if (message.role === 'system') return message;
   const { flow: _, ...rest } = message;
   return rest;
 }

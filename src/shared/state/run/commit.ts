@@ -78,6 +78,8 @@ export interface Commit {
   readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
   /** With a terminal release: the journal is deleted, because its content is kept elsewhere. */
   readonly dropsJournal?: boolean;
+  /** With a terminal release: nothing of the run is kept for long. */
+  readonly store?: false | undefined;
 }
 
 /** `fenced`: another processor call owns the run; nothing was written, and nothing more may be. */
@@ -102,8 +104,8 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     commit.op,
     commit.seq,
     endingOf(commit),
-    recordTtlS(space, false),
-    recordTtlS(space, true),
+    recordTtlS(space, false, commit.store),
+    recordTtlS(space, true, commit.store),
     space.eventLogTtlS,
     ...eventTargets(space, runId),
     fields.length,

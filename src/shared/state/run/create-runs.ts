@@ -210,7 +210,7 @@ export async function noteListener(
   const key = keys.claim(run.runId);
   if (how === 'late') return void (await redis.hdel(key, 'listener', 'delivered'));
   const fields = { bodyHash: run.bodyHash, listener, delivered: how === 'delivered' ? 1 : 0 };
-  const ttlS = recordTtlS(space, run.request.executionId !== undefined);
+  const ttlS = recordTtlS(space, run.request.executionId !== undefined, run.request.store);
   await redis.multi().hset(key, fields).expire(key, ttlS).exec();
 }
 

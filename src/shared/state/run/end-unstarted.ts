@@ -32,7 +32,7 @@ export async function endUnstarted(
     'failed',
     jsonText(error),
     scriptEvent({ ...stampOf(record), timestamp: at, ...body }),
-    recordTtlS(space, request.executionId !== undefined),
+    recordTtlS(space, request.executionId !== undefined, request.store),
     space.eventLogTtlS,
     ...eventTargets(space, runId),
   ];

@@ -4,6 +4,7 @@ import { isUntrusted, trustClass, type TrustClass } from '../../../shared/contra
 import {
   maxFlowSources,
   sensitivity as sensitivityLabel,
+  textOf,
   toolCallsOf,
   type FlowLabel,
   type FlowSource,
@@ -110,6 +111,7 @@ export class FlowMemory {
         this.#addResult(message);
         return;
       case 'assistant':
+        if (message.flow) this.addLabelled(textOf(message), message.flow);
         for (const call of toolCallsOf(message)) this.#addCall(call.name, call.args, call);
         return;
       case 'system':

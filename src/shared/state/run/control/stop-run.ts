@@ -69,7 +69,7 @@ function cancelArguments(record: RunRecord, cancel: CancelRequest, space: RunKey
     eventStart({ ...stamp, type: 'run.failed', error }),
     jsonText(error),
     jsonText({ ...zeroUsage, byModel: {} }),
-    recordTtlS(space, request.executionId !== undefined),
+    recordTtlS(space, request.executionId !== undefined, request.store),
     space.eventLogTtlS,
     ...eventTargets(space, runId),
     whole({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
