@@ -11,7 +11,14 @@ import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import type { ThreadSession } from '../thread/thread.ts';
 import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
-import { type InnerCall, noLoop, type StepCall, OrchestrationLog, type TurnState } from './turn-state.ts';
+import {
+  type InnerCall,
+  noLoop,
+  type StepCall,
+  OrchestrationLog,
+  type TurnState,
+  type UnknownCall,
+} from './turn-state.ts';
 import { Conversation, type ConversationState, type Summarised } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
 
@@ -91,7 +98,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** A state with lists that grow in place. */
 interface GrowingState extends Mutable<TurnState> {
   attempts: Attempt[];
-  unknownCalls: Pick<StepCall, 'name' | 'args'>[];
+  unknownCalls: UnknownCall[];
   promoted: string[];
   asked: Set<string>;
   edits: string[];
@@ -188,6 +195,7 @@ export class JournalFold {
         const begun = this.#callOf(entry, entry.index).inner?.get(entry.number);
         if (!begun) throw malformed(entry);
         const { outcome, trust, sensitivity, flow } = entry;
+        if (entry.unknown) this.#state.unknownCalls.push({ fingerprint: begun.fingerprint });
         return this.#innerCall(entry, { ...begun, outcome, ...defined({ trust, sensitivity, flow }) });
       }
       case 'handed_off':

@@ -147,6 +147,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     number: z.int().min(1),
     /** JSON text of what the script got. */
     outcome: text,
+    /** It is not known whether the call took effect. */
+    unknown: z.literal(true).optional(),
     /** Of what the script got. Absent: what the tool has them by default. */
     trust: trustClass.optional(),
     sensitivity: sensitivity.optional(),

@@ -65,6 +65,9 @@ export interface InnerCall extends Readonly<
   readonly outcome?: string;
 }
 
+/** A call whose outcome is not known; of one that a script made the journal has the fingerprint. */
+export type UnknownCall = Pick<StepCall, 'name' | 'args'> | Pick<InnerCall, 'fingerprint'>;
+
 /** One tool call of the current step. `args` is the model's own text, or what a person has put in its place. */
 export interface StepCall {
   /** Position among the calls of its step, from 0: with the step it makes the idempotency key. */
@@ -193,7 +196,7 @@ export interface TurnState extends ConversationState {
   /** The part of it that the model could know of when it made the calls of its last step. */
   readonly knownDenials: readonly Denial[];
   /** Calls whose outcome is not known, of all steps. */
-  readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  readonly unknownCalls: readonly UnknownCall[];
   /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */
   readonly repairs: number;
   readonly repairing: boolean;

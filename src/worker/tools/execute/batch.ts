@@ -8,7 +8,7 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { PlannedChild, ResultOrigin } from '../tool.ts';
-import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
+import type { Ask, CallResult, StepCall, UnknownCall } from '../../../shared/contract/journal/turn-state.ts';
 import type { Preparation, PreparedCall, ReadyCall } from './prepare.ts';
 import type { RunEnd } from '../tool-error.ts';
 import type { StepResults } from './step-results.ts';
@@ -82,7 +82,7 @@ export interface ToolHost {
   /** How many calls of a step other agents do. */
   readonly maxDelegated: number;
   /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
-  readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  readonly unknownCalls: readonly UnknownCall[];
   /** What was denied to the run so far, and what of it the model of this step knew. Absent: nothing. */
   readonly denials?: readonly Denial[];
   readonly knownDenials?: readonly Denial[];

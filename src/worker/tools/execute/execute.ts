@@ -7,7 +7,7 @@ import type { ToolTraits } from '../../guards/loop.ts';
 import { carriesSecret, hadSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
-import type { StepCall } from '../../../shared/contract/journal/turn-state.ts';
+import type { StepCall, UnknownCall } from '../../../shared/contract/journal/turn-state.ts';
 import { classificationOf, endEvent } from './conclude.ts';
 import { isClean } from './ask-flow.ts';
 import { FlowTrail, isJudged, type FlowPast } from './flow-trail.ts';
@@ -159,7 +159,7 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
     },
     signal: AbortSignal.any([outer, lost.signal]),
     results,
-    unknown: new Set(host.unknownCalls.map((call) => fingerprint(call.name, call.args))),
+    unknown: new Set(host.unknownCalls.map(printOf)),
     calls,
     asks: [],
     children: [],
@@ -182,6 +182,10 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
       return id;
     },
   };
+}
+
+function printOf(call: UnknownCall): string {
+  return 'fingerprint' in call ? call.fingerprint : fingerprint(call.name, call.args);
 }
 
 /** Leaves room for the place of the call. */

@@ -31,9 +31,17 @@ export async function settle(
   batch: Batch,
 ): Promise<InnerOutcome> {
   const { signal, host } = batch;
-  const place = placeOf(call, number, batch);
-  if (!signal.aborted)
-    await record([{ ...place, t: 'inner_tool_result', outcome: jsonText(outcome), ...labels }], batch, events);
+  const unknown = !outcome.ok && outcome.kind === 'outcome_unknown' ? true : undefined;
+  // At once: the script must not make it again.
+  if (unknown) batch.unknown.add(fingerprint(call.name, call.args));
+  const entry: JournalEntry = {
+    ...placeOf(call, number, batch),
+    t: 'inner_tool_result',
+    outcome: jsonText(outcome),
+    unknown,
+    ...labels,
+  };
+  if (!signal.aborted) await record([entry], batch, events);
   else if (endsRun(signal.reason)) for (const event of events) host.emit(event);
   return outcome;
 }

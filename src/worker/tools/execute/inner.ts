@@ -5,9 +5,10 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { InnerCall, StepCall } from '../../../shared/contract/journal/turn-state.ts';
 import { isGated } from '../registry.ts';
 import type { InnerOutcome } from '../tool.ts';
+import { fingerprint } from './args.ts';
 import { permit } from './ask-people.ts';
 import type { Batch, Permission } from './batch.ts';
-import { announce, endEvent } from './conclude.ts';
+import { announce, endEvent, refusedRepeat } from './conclude.ts';
 import { isJudged } from './flow-trail.ts';
 import { isRepeat, outcomeBefore, settleUnknown, takeLeft, type LeftCall } from './inner-before.ts';
 import { intentOf, keyOf, placeOf, record, settle } from './inner-journal.ts';
@@ -151,6 +152,8 @@ async function dispatch(
     // It may have waited for others while the run was stopped.
     const stopped = stopOf(batch);
     if (stopped) return stopped;
+    if (!left && batch.unknown.has(fingerprint(call.name, call.args)))
+      return publishResult(ready, refusedRepeat(call.name), batch, (event) => batch.host.emit(event));
     if (!left) await record([intentOf(call, number, batch)], batch, found && [found]);
     // The events of its end are published with its outcome: a script that is run again gets the outcome, without events.
     const events: EventBody[] = [];

@@ -106,6 +106,18 @@ test('calls with an unknown outcome are remembered over the steps', () => {
   expect(state.unknownCalls).toEqual([{ name: 'pay', args: '{"n":0}' }]);
 });
 
+test('calls of scripts with an unknown outcome are remembered over the steps', () => {
+  const place = { v: 1, step: 1, index: 0, number: 1 } as const;
+  const state = foldJournal(question, [
+    answered(1, 'script'),
+    { ...place, t: 'inner_tool_intent', fingerprint: 'pay' },
+    { ...place, t: 'inner_tool_result', outcome: '{"ok":false}', unknown: true },
+    called(1, 0),
+    answered(2),
+  ]);
+  expect(state.unknownCalls).toEqual([{ fingerprint: 'pay' }]);
+});
+
 test('counters count calls, steps with tools, and steps with mistakes', () => {
   const mistake = { errorKind: 'invalid_input', correctable: true };
   const state = foldJournal(question, [

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunError } from '../../../../src/shared/base/errors.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
+import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
 import type { InnerCall, StepCall } from '../../../../src/shared/contract/journal/turn-state.ts';
 import type { InnerOutcome } from '../../../../src/worker/tools/tool.ts';
@@ -132,6 +133,54 @@ describe('a script that is run again', () => {
     const script = scripted(async (call) => await call('look', {}));
     await world.run([script, tool('look', () => 1)], calls('script'));
     expect(world.journal.map((entry) => entry.t)).toEqual(['tool_intent', 'tool_result']);
+  });
+});
+
+describe('a call of a script whose outcome is not known', () => {
+  const lost = () => {
+    throw new ToolError('outcome_unknown', 'the line is dead');
+  };
+  const paying = () => {
+    const paid: unknown[] = [];
+    const pay = tool('pay', (args) => paid.push(args) && lost(), { effect: 'once' });
+    return { paid, pay };
+  };
+
+  test.each([
+    [false, 'call it directly'],
+    [true, 'outcome_unknown'],
+  ])('is not made again by its script (without people: %s)', async (isHeadless, said) => {
+    const world = makeWorld();
+    const { paid, pay } = paying();
+    const script = scripted(async (call) => [await call('pay', { to: 'ada' }), await call('pay', { to: 'ada' })][1]);
+    await world.run([script, pay], calls('script'), {}, { people: { ...people, isHeadless } });
+    expect(paid).toHaveLength(1);
+    expect(world.result(0).content).toContain(said);
+    expect(world.journal.filter((entry) => entry.t === 'inner_tool_result')).toMatchObject([{ unknown: true }]);
+  });
+
+  test('is not made by a call of its script that waited for it', async () => {
+    const world = makeWorld();
+    const { paid, pay } = paying();
+    const script = scripted(async (call) => await Promise.all([call('pay', {}), call('pay', {})]));
+    await world.run([script, pay], calls('script'), { maxParallel: 1 });
+    expect(paid).toHaveLength(1);
+    expect(JSON.parse(world.result(0).content)).toMatchObject([
+      { kind: 'outcome_unknown' },
+      { kind: 'outcome_unknown' },
+    ]);
+  });
+
+  test('is not made by the model in a later step, unless a person approves', async () => {
+    const world = makeWorld();
+    const { paid, pay } = paying();
+    const script = scripted(async (call) => await call('pay', { to: 'ada' }));
+    await world.run([script, pay], calls('script'));
+    const unknownCalls = [...leftBy(world).values()].map(({ fingerprint }) => ({ fingerprint }));
+    const direct = calls({ name: 'pay', args: '{ "to": "ada" }' });
+    const end = await makeWorld().run([script, pay], direct, { unknownCalls }, { people });
+    expect(end).toMatchObject({ kind: 'suspended', pending: [{ toolName: 'pay' }] });
+    expect(paid).toHaveLength(1);
   });
 });
 

@@ -188,7 +188,7 @@ test('a tool that is gone by now still gives its answers, with their labels', as
   expect(second.result(0)).toMatchObject({ trust: 'web-search', sensitivity: 'internal' });
   expect(second.result(0).content).toBe(first.result(0).content);
   const old = makeWorld();
-  await old.run([only], again(new Map([...leftBy(first)].map(([at, { trust: _, ...plain }]) => [at, plain]))));
+  await old.run([only], again(new Map([...leftBy(first)].map(([at, one]) => [at, { ...one, trust: undefined }]))));
   expect(old.result(0)).toMatchObject({ trust: 'external' });
   const third = makeWorld();
   await third.run([only], again(begun(first)));
