@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { depthOver, isRecord, jsonOr, maxLevels } from '../../../shared/base/json.ts';
-import type { BatchEndpoint } from '../../../shared/contract/batch.ts';
+import { asRunError } from '../../../shared/base/errors.ts';
+import { isRecord, jsonOr } from '../../../shared/base/json.ts';
+import { wireErrorOf } from '../../openai/wire-error.ts';
+import { runRequestOf, wireNameOf, type WireEndpoint } from '../../openai/run-request.ts';
 import type { LineDefaults } from './line.ts';
 import type { Parsed } from './own-line.ts';
 
-export type WireEndpoint = Exclude<BatchEndpoint, '/v1/runs'>;
-
 const customId = z.string().min(1).max(512);
 
-/** A line of an OpenAI batch file: a request under a name. The codes of what is wrong are theirs. */
+/** A line of an OpenAI batch file: a request under a name. The codes of what is wrong are theirs, where they have one. */
 export function wireLine(text: string, endpoint: WireEndpoint, defaults: LineDefaults): Parsed {
   const value = jsonOr(text);
   if (!isRecord(value)) return { id: undefined, problem: 'is no JSON object', reason: 'invalid_json_line' };
@@ -23,13 +23,12 @@ export function wireLine(text: string, endpoint: WireEndpoint, defaults: LineDef
   if (url !== endpoint)
     return { id, problem: `needs the url of its batch, ${endpoint}`, reason: 'invalid_url', param: 'url' };
   if (!isRecord(body)) return { id, problem: 'needs a body', reason: 'missing_required_parameter', param: 'body' };
-  if (depthOver(text, maxLevels)) return { id, problem: `is nested deeper than ${maxLevels} levels`, param: 'body' };
-  return { id, ...requestOf(body, defaults) };
-}
-
-function requestOf(body: Record<string, unknown>, defaults: LineDefaults) {
-  const { model, input } = body;
-  if (typeof model !== 'string' || typeof input !== 'string')
-    return { problem: 'needs a model and an input', param: 'body' };
-  return { request: { ...defaults, agent: model, input } };
+  try {
+    return { id, request: { ...defaults, ...runRequestOf(endpoint, body, { isBatchLine: true }) } };
+  } catch (thrown) {
+    const { code, message, retryable, details } = asRunError(thrown);
+    if (code === 'internal') throw thrown;
+    const { param } = wireErrorOf({ code, message, retryable, details }, 400, wireNameOf(endpoint)).error;
+    return { id, problem: `is refused: ${message}`, reason: 'invalid_request', param: param ?? 'body' };
+  }
 }

@@ -145,3 +145,25 @@ test('a line of OpenAI whose run failed is answered with the status and the erro
     error: null,
   });
 });
+
+test('a line of OpenAI is answered as its endpoint would have answered', () => {
+  const result = { text: 'Yes.', finishReason: 'stop' as const };
+  const line = JSON.parse(outputLine(head, ended({ result }), sourceOf(original, wire), original)) as object;
+  expect(line).toMatchObject({
+    id: 'batch_req_2',
+    custom_id: 'a',
+    response: {
+      status_code: 200,
+      request_id: runId,
+      body: { id: `resp_${runId}`, object: 'response', status: 'completed', model: 'support', output_text: 'Yes.' },
+    },
+    error: null,
+  });
+  const endpoint = '/v1/chat/completions';
+  const body = { model: 'support', messages: [{ role: 'user', content: 'Hi' }] };
+  const chat = JSON.stringify({ custom_id: 'a', method: 'POST', url: endpoint, body });
+  const answered = JSON.parse(outputLine(head, ended({ result }), sourceOf(chat, { endpoint }), chat)) as object;
+  expect(answered).toMatchObject({
+    response: { body: { object: 'chat.completion', choices: [{ message: { content: 'Yes.' } }] } },
+  });
+});

@@ -51,3 +51,16 @@ test('the key of a line follows from its custom_id', async () => {
   expect(same?.key).toBe(first?.key);
   expect(other?.key).not.toBe(first?.key);
 });
+
+test('a body that the endpoint would refuse is refused with the name of the field', async () => {
+  const bodies = [
+    [{ model: 'support' }, 'input'],
+    [{ model: 'support', input: 'Hi', stream: true }, 'stream'],
+    [{ model: 'support', input: 'Hi', previous_response_id: 'resp_1' }, 'previous_response_id'],
+    [{ input: 'Hi' }, 'model'],
+  ] as const;
+  const content = bodies.map(([body], index) => line({ custom_id: `${index}`, body })).join('\n');
+  const lines = await read(content, { endpoint });
+  const params = lines.map((bad) => (bad.kind === 'bad' ? bad.error.details : 'request'));
+  expect(params).toEqual(bodies.map(([, param]) => ({ param })));
+});
