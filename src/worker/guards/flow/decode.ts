@@ -59,7 +59,10 @@ const unescaping: readonly Decoder[] = [
 ];
 
 function decodedOnce(text: string): readonly string[] {
-  const all = unescaping.reduce((now, decode) => decode(now)[0] ?? now, text);
+  let all: string | undefined;
+  for (const decode of unescaping) all = decode(all ?? text)[0] ?? all;
+  // Where none of them has found something in turn, none has by itself.
+  if (all === undefined) return tokensDecoded(text);
   const single = text.length > maxTriedChars ? [] : unescaping.flatMap((decode) => decode(text));
   return [all, ...single, ...tokensDecoded(text)];
 }
@@ -246,15 +249,38 @@ function codes(tokens: readonly string[] | null, radix: number): Buffer {
   return Buffer.from((tokens ?? []).map((token) => Number.parseInt(token, radix)));
 }
 
-/** Runs of at least eight printable characters. */
+const minPrintable = 8;
+/** Runs of at least so many printable characters. */
 const printable = /[\t\n\r -~\u00a0-\ud7ff\ue000-\ufffc\u{10000}-\u{10ffff}]{8,}/gu;
 
 /** The text in some bytes, in UTF-8 or UTF-16: whatever of it can be read. */
 function readable(bytes: Buffer): readonly string[] {
-  const runs = bytes.toString('utf8').match(printable) ?? [];
+  const runs = mayBeRead(bytes) ? (bytes.toString('utf8').match(printable) ?? []) : [];
   const isWide = bytes.length >= 16 && (bytes[1] === 0 || bytes[0] === 0);
   const wideRuns = isWide ? (wideText(bytes).match(printable) ?? []) : [];
   return [...runs, ...wideRuns].filter(isText);
+}
+
+/** Do eight characters of UTF-8 follow on each other? Most bytes are noise, and quicker left than read. */
+function mayBeRead(bytes: Buffer): boolean {
+  let run = 0;
+  for (let at = 0; at < bytes.length; run++) {
+    const units = unitsOfCharacter(bytes, at);
+    if (units === 0) run = -1;
+    else if (run === minPrintable - 1) return true;
+    at += units || 1;
+  }
+  return false;
+}
+
+/** How many bytes the character has that begins here. 0: none does. */
+function unitsOfCharacter(bytes: Buffer, at: number): number {
+  const byte = bytes[at] as number;
+  if (byte < 0x80) return byte >= 0x20 || byte === 9 || byte === 10 || byte === 13 ? 1 : 0;
+  const units = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+  if (byte < 0xc2 || byte > 0xf4) return 0;
+  for (let next = at + 1; next < at + units; next++) if (((bytes[next] ?? 0) & 0xc0) !== 0x80) return 0;
+  return units;
 }
 
 function wideText(bytes: Buffer): string {
@@ -281,12 +307,21 @@ function characterOf(code: number): string | undefined {
 /** A text backwards, and with each letter half the alphabet on: too cheap a trick to let pass. */
 export function turned(text: string): readonly string[] {
   if (text.length > maxTriedChars) return [];
-  const half = (letter: string) => {
-    const code = letter.charCodeAt(0);
-    return String.fromCharCode(code + ((code | 0x20) < 0x6e ? 13 : -13));
-  };
-  return [Array.from(text).toReversed().join(''), text.replaceAll(/[a-z]/gi, half)];
+  if (!plain.test(text)) return [Array.from(text).toReversed().join(''), text.replaceAll(/[a-z]+/gi, halfOn)];
+  return [Buffer.from(text, 'latin1').reverse().toString('latin1'), halfOn(text)];
 }
+
+/** Of a text of plain characters. */
+function halfOn(text: string): string {
+  const bytes = Buffer.from(text, 'latin1');
+  for (let at = 0; at < bytes.length; at++) bytes[at] = turnedLetters[bytes[at] as number] as number;
+  return bytes.toString('latin1');
+}
+
+const turnedLetters = Uint8Array.from({ length: 0x80 }, (_, code) => {
+  const isLetter = /[a-z]/i.test(String.fromCharCode(code));
+  return isLetter ? code + ((code | 0x20) < 0x6e ? 13 : -13) : code;
+});
 
 /** The JSON value in a text that is one, or looks like one; undefined where there is none. */
 export function jsonWithin(text: string): unknown {

@@ -28,8 +28,20 @@ export interface Form {
 
 /** Never throws, whatever the text holds; at most `limit` units. */
 export function formOf(text: string, limit = maxUnits): Form {
-  const read = composed(clip(text, maxChars));
-  const most = isPlain(read) ? read.length : read.length * wideUnits + 1;
+  const { form, isMore } = written(text, limit);
+  return form.finish(isMore);
+}
+
+/** The units alone of what {@link formOf} makes of a text. */
+export function unitsIn(text: string, limit = maxUnits): Uint16Array {
+  return written(text, limit).form.units;
+}
+
+function written(text: string, limit: number): { readonly form: FormWriter; readonly isMore: boolean } {
+  const beginning = clip(text, maxChars);
+  const isNarrow = isPlain(beginning);
+  const read = isNarrow ? beginning : beginning.normalize('NFC');
+  const most = isNarrow ? read.length : read.length * wideUnits + 1;
   const form = new FormWriter(Math.min(limit, most));
   let at = 0;
   while (at < read.length && !form.isFull) {
@@ -39,7 +51,7 @@ export function formOf(text: string, limit = maxUnits): Form {
     form.add(code, at);
     at += code > 0xffff ? 2 : 1;
   }
-  return form.finish(at < read.length || text.length > maxChars);
+  return { form, isMore: at < read.length || text.length > maxChars };
 }
 
 /** The same text with each character as one code point, where there is one: places of a form are places in this. */
@@ -54,7 +66,7 @@ function isPlain(text: string): boolean {
 
 /** Letters and digits of a text in their one form, as a string to look for. */
 export function plainOf(text: string): string {
-  return stringOf(formOf(text).units);
+  return stringOf(unitsIn(text));
 }
 
 /** Several forms as one: their units never touch. */
@@ -92,57 +104,56 @@ export function isEdge({ edges }: Form, at: number, loosely: boolean): boolean {
 
 const wideUnits = 3;
 
+/** Room for short texts, which most are: what a writer puts there is copied before the next one begins. */
+const room = { units: new Uint16Array(4_096), edges: new Uint8Array(4_097), starts: new Uint32Array(4_096) };
+
 class FormWriter {
   readonly #units: Uint16Array;
   readonly #edges: Uint8Array;
   readonly #starts: Uint32Array;
+  readonly #limit: number;
   #length = 0;
   #edge = hardEdge;
   #before: Kind | undefined;
 
   constructor(limit: number) {
-    this.#units = new Uint16Array(limit);
-    this.#edges = new Uint8Array(limit + 1);
-    this.#starts = new Uint32Array(limit);
+    const isShort = limit <= room.units.length;
+    this.#limit = limit;
+    this.#units = isShort ? room.units : new Uint16Array(limit);
+    this.#edges = isShort ? room.edges : new Uint8Array(limit + 1);
+    this.#starts = isShort ? room.starts : new Uint32Array(limit);
   }
 
   get isFull(): boolean {
-    return this.#length >= this.#units.length;
+    return this.#length >= this.#limit;
+  }
+
+  get units(): Uint16Array {
+    return this.#units.slice(0, this.#length);
   }
 
   /** Adds plain characters from a place on, which most texts are made of; answers with the place of the first other one. */
   addPlain(text: string, from: number): number {
-    const units = this.#units;
-    const edges = this.#edges;
-    const starts = this.#starts;
-    const { length: end } = text;
-    const { length: full } = units;
+    const [units, edges, starts] = [this.#units, this.#edges, this.#starts];
+    const [end, full] = [text.length, this.#limit];
     let length = this.#length;
-    let edge = this.#edge;
-    let before = this.#before;
+    let state = plainState(this.#before, this.#edge);
     let at = from;
     for (; at < end && length < full; at++) {
       const code = text.charCodeAt(at);
       if (code >= 0x80) break;
-      const unit = plainUnits[code] as number;
-      if (unit === 0) {
-        edge = hardEdge;
-        continue;
-      }
-      const kind: Kind = unit < 0x3a ? 'digit' : 'letter';
-      if (before !== kind) {
-        if (before === 'wide' || before === 'spaceless') edge = hardEdge;
-        else if (before !== undefined) edge |= softEdge;
-        before = kind;
-      }
-      units[length] = unit;
+      // Without branches: where words are mixed with digits none would be foreseen. A sign is written over by what follows.
+      const kind = plainKinds[code] as number;
+      const step = plainSteps[state * 3 + kind] as number;
+      units[length] = plainUnits[code] as number;
       starts[length] = at;
-      edges[length++] = edge;
-      edge = 0;
+      edges[length] = step & 3;
+      length += (kind + 1) >> 1;
+      state = step >> 2;
     }
     this.#length = length;
-    this.#edge = edge;
-    this.#before = before;
+    this.#edge = state & hardEdge;
+    this.#before = befores[state >> 1];
     return at;
   }
 
@@ -170,8 +181,8 @@ class FormWriter {
 
   finish(isMore: boolean): Form {
     this.#edges[this.#length] = hardEdge;
-    // A copy only where it saves much.
-    const part = this.#length * 2 < this.#units.length ? 'slice' : 'subarray';
+    // A copy where the room is wanted again, or where it saves much.
+    const part = this.#units === room.units || this.#length * 2 < this.#limit ? 'slice' : 'subarray';
     return {
       units: this.#units[part](0, this.#length),
       edges: this.#edges[part](0, this.#length + 1),
@@ -188,6 +199,28 @@ type Kind = 'letter' | 'digit' | 'wide' | 'spaceless' | 'sign';
 const plainUnits = Uint8Array.from({ length: 0x80 }, (_, code) => {
   const character = String.fromCharCode(code).toLowerCase();
   return /[a-z0-9]/.test(character) ? character.charCodeAt(0) : 0;
+});
+
+/** By code of a plain character: 0 for signs, 1 for digits, 2 for letters. */
+const plainKinds = plainUnits.map((unit) => (unit === 0 ? 0 : unit < 0x3a ? 1 : 2));
+
+/** What may come before a plain character. A spaceless one counts as a wide one: there is an edge behind both. */
+const befores = [undefined, 'digit', 'letter', 'wide'] as const;
+
+/** What came before, times two, and one more where an edge has come since. */
+function plainState(before: Kind | undefined, edge: number): number {
+  const kind = before === 'spaceless' ? 'wide' : before === 'sign' ? undefined : before;
+  return befores.indexOf(kind) * 2 + (edge & hardEdge);
+}
+
+/** By state and kind of the next character: the state behind it, times four, and the edge before it. */
+const plainSteps = Uint8Array.from({ length: befores.length * 2 * 3 }, (_, at) => {
+  const [state, kind] = [Math.floor(at / 3), at % 3];
+  const before = state >> 1;
+  if (kind === 0) return (before * 2 + hardEdge) * 4;
+  const isOther = before !== 0 && before !== kind;
+  const edge = isOther && befores[before] === 'wide' ? hardEdge : (state & hardEdge) | (isOther ? softEdge : 0);
+  return kind * 2 * 4 + edge;
 });
 
 const wide = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}\p{Script=Yi}]/u;

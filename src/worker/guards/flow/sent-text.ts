@@ -2,7 +2,7 @@ import { canonicalJson, deeperThan, maxLevels } from '../../../shared/base/json.
 import type { FlowSource } from '../../../shared/contract/message.ts';
 import { argumentsOf, type Argument } from './arguments.ts';
 import { decodingsOf, turned } from './decode.ts';
-import { formOf, joined, type Form } from './normalise.ts';
+import { unitsIn } from './normalise.ts';
 import { passagesIn, type PassageMemory } from './passages.ts';
 
 interface SentMemory extends PassageMemory {
@@ -37,7 +37,7 @@ export function passageFindings(
 }
 
 interface Part {
-  readonly form: Form;
+  readonly units: Uint16Array;
   readonly argument: Argument;
   /** An earlier call has sent it: what this call adds nothing to has been decided on then. */
   readonly isBefore?: boolean;
@@ -51,9 +51,9 @@ const minAdded = 4;
  * of the tool have sent in its place, and all values in a row.
  */
 function sentText(free: readonly Argument[], before: readonly (readonly unknown[])[], minUnits: number) {
-  const plain = free.map((argument): Part => ({ argument, form: formOf(String(argument.value)) }));
+  const plain = free.map((argument): Part => ({ argument, units: unitsIn(String(argument.value)) }));
   const hidden = (text: string, argument: Argument) =>
-    [...decodingsOf(text).texts, ...turned(text)].map((one): Part => ({ argument, form: formOf(one) }));
+    [...decodingsOf(text).texts, ...turned(text)].map((one): Part => ({ argument, units: unitsIn(one) }));
   const decoded = [
     ...free.flatMap((argument) => hidden(String(argument.value), argument)),
     ...joinedTexts(free).flatMap(({ text, argument }) => hidden(text, argument)),
@@ -64,7 +64,7 @@ function sentText(free: readonly Argument[], before: readonly (readonly unknown[
     ...plain.flatMap((part) =>
       before.flatMap((calls) => {
         const tail = tailOf(calls, part.argument, minUnits - 1);
-        return tail ? [[{ argument: part.argument, form: tail, isBefore: true }, part]] : [];
+        return tail ? [[{ argument: part.argument, units: tail, isBefore: true }, part]] : [];
       }),
     ),
     ...rowsOf(plain, minUnits),
@@ -72,18 +72,18 @@ function sentText(free: readonly Argument[], before: readonly (readonly unknown[
   const ends: { readonly end: number; readonly argument: Argument | undefined }[] = [];
   let at = 0;
   const rows = parts.map((row, place) => {
-    for (const { form, argument, isBefore = false } of row) {
+    for (const { units, argument, isBefore = false } of row) {
       // Another form of an argument is another place: how far pieces are from each other there means nothing.
       const own = place < plain.length ? argument : { ...argument };
-      const { length } = form.units;
+      const { length } = units;
       const isBehind = !isBefore && row[0]?.isBefore === true;
       if (isBehind) ends.push({ end: at + Math.min(length, minAdded) - 1, argument: undefined });
       ends.push({ end: (at += length), argument: isBefore ? undefined : own });
     }
     at++;
-    return inRow(row);
+    return [...row.map(({ units }) => units), nothing];
   });
-  return { units: joined(rows).units, argumentAt: (unit: number) => argumentBefore(ends, unit) };
+  return { units: inRow(rows.flat()), argumentAt: (unit: number) => argumentBefore(ends, unit) };
 }
 
 /** All values as one text, for what is encoded as a whole and sent in parts. */
@@ -110,30 +110,26 @@ function argumentBefore(
 /** All values in a row, with the names of fields and without: long ones by their ends, they are searched by themselves. */
 function rowsOf(plain: readonly Part[], minUnits: number): Part[][] {
   const ends = plain.flatMap((part): Part[] => {
-    const { units } = part.form;
+    const { units } = part;
     if (units.length <= 3 * minUnits) return [part];
-    const gap = Uint16Array.of(...units.slice(0, minUnits), 0, ...units.slice(-minUnits));
-    return [{ ...part, form: formWith(gap) }];
+    return [{ ...part, units: inRow([units.subarray(0, minUnits), nothing, units.subarray(-minUnits)]) }];
   });
   const values = ends.filter(({ argument }) => !argument.isName);
   const names = ends.filter(({ argument }) => argument.isName);
   return [ends, values, names].filter((row, at) => row.length > 1 && (at === 0 || row.length < ends.length));
 }
 
-function inRow(row: readonly Part[]): Form {
-  const [first] = row;
-  if (row.length === 1 && first) return first.form;
-  const units = new Uint16Array(row.reduce((sum, { form }) => sum + form.units.length, 0));
-  let at = 0;
-  for (const { form } of row) {
-    units.set(form.units, at);
-    at += form.units.length;
-  }
-  return formWith(units);
-}
+/** Between units that do not belong together. */
+const nothing = Uint16Array.of(0);
 
-function formWith(units: Uint16Array): Form {
-  return { units, edges: new Uint8Array(units.length + 1), starts: new Uint32Array(units.length), cut: false };
+function inRow(parts: readonly Uint16Array[]): Uint16Array {
+  const all = new Uint16Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const units of parts) {
+    all.set(units, at);
+    at += units.length;
+  }
+  return all;
 }
 
 /**
@@ -158,7 +154,7 @@ function isSame(a: unknown, b: unknown): boolean {
 }
 
 /** The last units that calls have sent in the place of this argument. */
-function tailOf(calls: readonly unknown[], { path }: Argument, most: number): Form | undefined {
+function tailOf(calls: readonly unknown[], { path }: Argument, most: number): Uint16Array | undefined {
   const texts: string[] = [];
   let size = 0;
   for (const args of calls.toReversed()) {
@@ -166,9 +162,7 @@ function tailOf(calls: readonly unknown[], { path }: Argument, most: number): Fo
     const value = argumentsOf(args, {}).all.find((one) => one.path === path)?.value;
     if (value === undefined) continue;
     texts.unshift(String(value));
-    size += formOf(String(value), most).units.length;
+    size += unitsIn(String(value), most).length;
   }
-  if (texts.length === 0) return undefined;
-  const { units, edges, starts, cut } = formOf(texts.join(''));
-  return { units: units.slice(-most), edges: edges.slice(-most - 1), starts: starts.slice(-most), cut };
+  return texts.length === 0 ? undefined : unitsIn(texts.join('')).slice(-most);
 }

@@ -70,19 +70,22 @@ const phone = /(?<![\p{L}\p{N}])(?:\+|00)\d[\d ()./-]{6,24}\d(?!\d)/gu;
 
 function innerValues(given: string, isDestination: boolean): Value[] {
   const text = given.replaceAll(/[。｡．]/g, '.');
-  const mails = text.match(mail) ?? [];
+  // A pattern is looked for only where the signs are that it needs: most texts are spared so.
+  const mails = text.includes('@') ? (text.match(mail) ?? []) : [];
   // Readers of links leave out line ends and tabs.
   const links = text.includes('://') ? `${text} ${text.replaceAll(/[\t\r\n]/g, '')}` : text;
   const wholes = [
     ...mails,
-    ...(text.match(account) ?? []).flatMap(accountNumber),
-    ...(text.match(phone) ?? []),
+    ...(/\d\d/.test(text) ? (text.match(account) ?? []) : []).flatMap(accountNumber),
+    ...(/(?:\+|00)\d/.test(text) ? (text.match(phone) ?? []) : []),
     ...(isDestination && text.length <= maxValueChars ? innerIdentifiers(text) : []),
   ];
   const hosts = [
     ...mails.map((address) => address.slice(address.lastIndexOf('@') + 1)),
-    ...[...links.matchAll(link)].map(([, rest = '']) => addressOf(hostOf(rest))),
-    ...[...text.matchAll(bareHost)].filter(([, end = '']) => isDestination || isTopLevel(end)).map(([host]) => host),
+    ...(links.includes(':/') ? [...links.matchAll(link)] : []).map(([, rest = '']) => addressOf(hostOf(rest))),
+    ...(/\.[^\s.]/.test(text) ? [...text.matchAll(bareHost)] : [])
+      .filter(([, end = '']) => isDestination || isTopLevel(end))
+      .map(([host]) => host),
   ];
   return [
     ...wholes.map((value): Value => ({ text: value, kind: 'whole' })),
