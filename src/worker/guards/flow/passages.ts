@@ -1,6 +1,7 @@
 import type { FlowSource } from '../../../shared/contract/message.ts';
 import { isEdge, joined, stringOf, type Form } from './normalise.ts';
-import { Needle, type Span } from './spans.ts';
+import type { Span } from './span.ts';
+import { Needle } from './spans.ts';
 import { TrackedText } from './tracked-text.ts';
 
 /** What a run has read and sent, as far as passages are concerned. */

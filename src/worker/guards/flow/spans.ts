@@ -1,14 +1,8 @@
+import { Automaton, tableSize } from './automaton.ts';
+import type { Span } from './span.ts';
+
 /** The shortest piece that is looked for. */
 export const minPiece = 8;
-
-/** A piece that two texts share. */
-export interface Span {
-  /** In the text that was searched: first unit, and the one behind the last. */
-  readonly from: number;
-  readonly to: number;
-  /** Behind its last unit in the needle, where it first stands there. */
-  readonly end: number;
-}
 
 const maxChunk = 65_536;
 /** Entries of one table of transitions. */
@@ -16,8 +10,8 @@ const maxTable = 4_194_304;
 
 /**
  * Finds the pieces of at least {@link minPiece} units that texts share with this one. Exact, and linear in the text whatever
- * the two hold: a filter of hashes sends only those places on where such a piece may begin, an automaton of all pieces of the
- * needle then measures how far it goes.
+ * the two hold: where a window of that size may stand in the needle, its places there are compared one by one; a text that
+ * takes too many of them for that is read by an automaton of all pieces of the needle.
  */
 export class Needle {
   readonly #chunks: readonly Chunk[];
@@ -38,182 +32,151 @@ function chunksOf(units: Uint16Array): Chunk[] {
   let from = 0;
   while (from + minPiece <= units.length) {
     let to = Math.min(units.length, from + maxChunk);
-    let letters = lettersOf(units, from, to);
-    while (to - from > 4 * minPiece && 2 * (to - from) * letters.size > maxTable) {
-      to = from + ((to - from) >> 1);
-      letters = lettersOf(units, from, to);
-    }
-    chunks.push(new Chunk(units.subarray(from, to), from, letters));
+    while (to - from > 4 * minPiece && tableSize(units.subarray(from, to)) > maxTable) to = from + ((to - from) >> 1);
+    chunks.push(new Chunk(units.subarray(from, to), from));
     if (to === units.length) break;
     from = to - (minPiece - 1);
   }
   return chunks;
 }
 
-function lettersOf(units: Uint16Array, from: number, to: number): ReadonlySet<number> {
-  return new Set(units.subarray(from, to));
-}
-
-const base = 0x01000193;
-const scatter = 0x9e3779b1;
-/** What a unit counts once it is the oldest of a window. */
-const oldest = Array.from({ length: minPiece - 1 }).reduce<number>((power) => Math.imul(power, base), 1);
+/** How often, for each unit of the two texts, units are compared before the automaton takes over. */
+const maxCompared = 4;
 
 class Chunk {
   readonly #units: Uint16Array;
   readonly #offset: number;
-  readonly #letters: ReadonlySet<number>;
+  readonly #windows: Int32Array;
+  /** Bits: that of the slot of each window is set. */
   readonly #filter: Uint8Array;
   readonly #shift: number;
+  #places: Places | undefined;
   #automaton: Automaton | undefined;
 
-  constructor(units: Uint16Array, offset: number, letters: ReadonlySet<number>) {
+  constructor(units: Uint16Array, offset: number) {
     this.#units = units;
     this.#offset = offset;
-    this.#letters = letters;
-    const bits = Math.max(16, Math.ceil(Math.log2(units.length * 16)));
-    this.#shift = 32 - bits;
-    this.#filter = new Uint8Array(2 ** (bits - 3));
-    let hash = 0;
-    for (let at = 0; at < units.length; at++) {
-      hash = rolled(hash, units, at);
-      if (at + 1 >= minPiece) this.#mark(hash);
+    this.#windows = windowsOf(units);
+    const bits = Math.max(8, Math.ceil(Math.log2(units.length * 32)));
+    const shift = 32 - bits;
+    const filter = new Uint8Array(2 ** (bits - 3));
+    for (const window of this.#windows) {
+      const slot = slotOf(window, shift);
+      filter[slot >> 3] = (filter[slot >> 3] as number) | (1 << (slot & 7));
     }
+    this.#shift = shift;
+    this.#filter = filter;
   }
 
   spansIn(text: Uint16Array): Span[] {
+    return (this.#byPlaces(text) ?? this.#byAutomaton(text)).map((span) => ({ ...span, end: this.#offset + span.end }));
+  }
+
+  /** Undefined: there is too much to compare. */
+  #byPlaces(text: Uint16Array): Span[] | undefined {
     const spans: Span[] = [];
     const [filter, shift] = [this.#filter, this.#shift];
-    let hash = 0;
-    /** Where the window begins that `hash` is about, once it is whole. */
-    let start = 0;
-    for (let at = 0; at < text.length; at++) {
-      const seen = at - start;
-      const gone = seen < minPiece ? 0 : Math.imul(text[at - minPiece] as number, oldest);
-      hash = (Math.imul(hash - gone, base) + (text[at] as number)) | 0;
-      const slot = Math.imul(hash, scatter) >>> shift;
-      if (seen + 1 < minPiece || ((filter[slot >> 3] as number) & (1 << (slot & 7))) === 0) continue;
-      const last = this.#measure(text, at - (minPiece - 1), spans);
-      // The next window that nothing is known about ends behind what has been measured.
-      start = Math.max(at, last) - (minPiece - 2);
-      at = start - 1;
-      hash = 0;
+    const windows = windowsOf(text);
+    const budget = { left: maxCompared * (text.length + this.#units.length) };
+    for (let at = 0; at < windows.length; at++) {
+      const window = windows[at] as number;
+      const slot = slotOf(window, shift);
+      if (((filter[slot >> 3] as number) & (1 << (slot & 7))) === 0) continue;
+      this.#places ??= new Places(this.#units, this.#windows);
+      const span = this.#places.longest(text, at, window, budget);
+      if (budget.left < 0) return undefined;
+      if (!span) continue;
+      spans.push(span);
+      // The next window that may be of another piece ends behind this one.
+      at = span.to - minPiece;
     }
     return spans;
   }
 
-  /** Adds the longest pieces from here on; answers with the last unit that was looked at. */
-  #measure(text: Uint16Array, from: number, spans: Span[]): number {
-    this.#automaton ??= new Automaton(this.#units, this.#letters);
-    const automaton = this.#automaton;
-    let state = 0;
-    let length = 0;
-    let at = from;
-    const keep = () => {
-      if (length >= minPiece) spans.push({ from: at - length, to: at, end: this.#offset + automaton.endOf(state) });
-    };
-    for (; at < text.length; at++) {
-      const unit = text[at] ?? 0;
-      if (unit === 0) break;
-      let next = automaton.step(state, unit);
-      if (next === 0) {
-        keep();
-        while (next === 0 && state !== 0) {
-          state = automaton.linkOf(state);
-          length = automaton.lengthOf(state);
-          next = automaton.step(state, unit);
-        }
-      }
-      state = next;
-      length = next === 0 ? 0 : length + 1;
-      if (length < minPiece && at >= from + minPiece - 1) return at;
-    }
-    keep();
-    return at;
-  }
-
-  #mark(hash: number): void {
-    const slot = Math.imul(hash, scatter) >>> this.#shift;
-    this.#filter[slot >> 3] = (this.#filter[slot >> 3] ?? 0) | (1 << (slot & 7));
+  #byAutomaton(text: Uint16Array): Span[] {
+    this.#automaton ??= new Automaton(this.#units);
+    return this.#automaton.piecesIn(text, minPiece);
   }
 }
 
-/** The hash of the window that ends at a unit, from that of the window before it. */
-function rolled(hash: number, units: Uint16Array, at: number): number {
-  const gone = at >= minPiece ? Math.imul(units[at - minPiece] ?? 0, oldest) : 0;
-  return (Math.imul(hash - gone, base) + (units[at] ?? 0)) | 0;
-}
-
-/** The suffix automaton of some units: every path from state 0 spells a piece of them, and every piece is a path. */
-class Automaton {
-  readonly #ids = new Uint16Array(65_536);
-  readonly #width: number;
+/** The places of each window in some units. */
+class Places {
+  readonly #units: Uint16Array;
+  readonly #shift: number;
+  /** By slot its first place, by place the next one of the same slot; both from 1 on. */
+  readonly #first: Int32Array;
   readonly #next: Int32Array;
-  readonly #link: Int32Array;
-  readonly #length: Int32Array;
-  readonly #end: Int32Array;
-  #states = 1;
-  #last = 0;
 
-  constructor(units: Uint16Array, letters: ReadonlySet<number>) {
-    let id = 0;
-    for (const letter of letters) this.#ids[letter] = ++id;
-    this.#width = id + 1;
-    const most = 2 * units.length + 2;
-    this.#next = new Int32Array(most * this.#width);
-    this.#link = new Int32Array(most).fill(-1);
-    this.#length = new Int32Array(most);
-    this.#end = new Int32Array(most);
-    for (const unit of units) this.#extend(this.#ids[unit] ?? 0);
-  }
-
-  /** The state behind this unit, 0 where there is none: no path leads back to the first state. */
-  step(state: number, unit: number): number {
-    const id = this.#ids[unit] ?? 0;
-    return id === 0 ? 0 : (this.#next[state * this.#width + id] ?? 0);
-  }
-
-  linkOf(state: number): number {
-    return Math.max(0, this.#link[state] ?? 0);
-  }
-
-  lengthOf(state: number): number {
-    return this.#length[state] ?? 0;
-  }
-
-  endOf(state: number): number {
-    return this.#end[state] ?? 0;
-  }
-
-  #extend(id: number): void {
-    const [width, next, link, length] = [this.#width, this.#next, this.#link, this.#length];
-    const added = this.#states++;
-    length[added] = this.lengthOf(this.#last) + 1;
-    this.#end[added] = this.lengthOf(added);
-    let from = this.#last;
-    while (from !== -1 && next[from * width + id] === 0) {
-      next[from * width + id] = added;
-      from = link[from] ?? -1;
+  constructor(units: Uint16Array, windows: Int32Array) {
+    const bits = Math.max(1, Math.ceil(Math.log2(units.length * 2)));
+    this.#units = units;
+    this.#shift = 32 - bits;
+    this.#first = new Int32Array(2 ** bits);
+    this.#next = new Int32Array(windows.length + 1);
+    for (let place = windows.length; place > 0; place--) {
+      const slot = slotOf(windows[place - 1] as number, this.#shift);
+      this.#next[place] = this.#first[slot] as number;
+      this.#first[slot] = place;
     }
-    if (from === -1) link[added] = 0;
-    else {
-      const old = next[from * width + id] ?? 0;
-      link[added] = this.lengthOf(old) === this.lengthOf(from) + 1 ? old : this.#split(from, old, id);
-    }
-    this.#last = added;
   }
 
-  #split(from: number, old: number, id: number): number {
-    const [width, next, link] = [this.#width, this.#next, this.#link];
-    const copy = this.#states++;
-    this.#length[copy] = this.lengthOf(from) + 1;
-    this.#end[copy] = this.endOf(old);
-    next.copyWithin(copy * width, old * width, (old + 1) * width);
-    link[copy] = link[old] ?? 0;
-    link[old] = copy;
-    for (let state = from; state !== -1 && next[state * width + id] === old; state = link[state] ?? -1) {
-      next[state * width + id] = copy;
+  /** The piece around a window of a text that begins first, and of those with the same beginning the longest. */
+  longest(text: Uint16Array, from: number, window: number, budget: { left: number }): Span | undefined {
+    const units = this.#units;
+    let best: Span | undefined;
+    for (
+      let place = this.#first[slotOf(window, this.#shift)] as number;
+      place > 0;
+      place = this.#next[place] as number
+    ) {
+      const to = endOfSame(text, from, units, place - 1);
+      budget.left -= 1 + to - from;
+      if (to - from < minPiece) continue;
+      const begin = beginOfSame(text, from, units, place - 1);
+      budget.left -= from - begin;
+      if (!best || begin < best.from || (begin === best.from && to > best.to))
+        best = { from: begin, to, end: place - 1 + to - from };
+      if (budget.left < 0) break;
     }
-    return copy;
+    return best;
   }
+}
+
+/** Behind the last unit that two texts share from these places on. */
+function endOfSame(text: Uint16Array, from: number, other: Uint16Array, start: number): number {
+  let to = from;
+  for (let at = start; to < text.length && text[to] !== 0 && text[to] === other[at]; at++) to++;
+  return to;
+}
+
+/** The first unit that two texts share up to these places. */
+function beginOfSame(text: Uint16Array, to: number, other: Uint16Array, end: number): number {
+  let from = to;
+  for (let at = end; from > 0 && at > 0 && text[from - 1] !== 0 && text[from - 1] === other[at - 1]; at--) from--;
+  return from;
+}
+
+const base = 0x01000193;
+const scatter = 0x9e3779b1 | 0;
+/** What a unit counts once it has left a window. */
+const gone = Array.from({ length: minPiece }).reduce<number>((power) => Math.imul(power, base), 1);
+const known = new WeakMap<Uint16Array, Int32Array>();
+
+/** A number for each window of {@link minPiece} units: the same for the same units. Kept as long as these. */
+function windowsOf(units: Uint16Array): Int32Array {
+  const before = known.get(units);
+  if (before) return before;
+  const windows = new Int32Array(Math.max(0, units.length - minPiece + 1));
+  let sum = 0;
+  for (let at = 0; at < units.length; at++) {
+    sum = (Math.imul(sum, base) + (units[at] as number)) | 0;
+    if (at >= minPiece) sum = (sum - Math.imul(units[at - minPiece] as number, gone)) | 0;
+    if (at + 1 >= minPiece) windows[at + 1 - minPiece] = sum;
+  }
+  known.set(units, windows);
+  return windows;
+}
+
+function slotOf(window: number, shift: number): number {
+  return Math.imul(window, scatter) >>> shift;
 }

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Needle } from '../../../../src/worker/guards/flow/spans.ts';
-import { formOf } from '../../../../src/worker/guards/flow/normalise.ts';
+import { decodingsOf, turned } from '../../../../src/worker/guards/flow/decode.ts';
+import { formOf, isEdge, unitsIn } from '../../../../src/worker/guards/flow/normalise.ts';
 import { called, found, memoryOf, page, said } from './conversation.ts';
 
 const word = fc.string({
@@ -118,15 +119,34 @@ function slowSpans(needle: string, text: string): string[] {
 }
 
 test('the pieces that two texts share are exactly those that a slow search finds', () => {
-  const letters = fc.string({ unit: fc.constantFrom(...'abc'.split('')), maxLength: 80 });
+  const letters = fc.string({ unit: fc.constantFrom(...'ab'.split('')), maxLength: 80, size: 'max' });
+  const cuts = fc.array(fc.tuple(fc.nat(160), fc.nat(24), fc.constantFrom('', 'c')), { maxLength: 12, size: 'max' });
   fc.assert(
-    fc.property(letters, letters, letters, fc.nat(60), (a, b, c, at) => {
-      const [needle, text] = [a + b, c + b.slice(at) + a.slice(0, at) + b];
+    fc.property(letters, letters, cuts, (a, b, pieces) => {
+      const needle = `${a}c${b}`;
+      const text = pieces.map(([from, size, end]) => needle.slice(from, from + size) + end).join('');
       const spans = new Needle(formOf(needle).units).spansIn(formOf(text).units);
       expect(spans.map(({ from, to }) => text.slice(from, to))).toEqual(slowSpans(needle, text));
-      for (const { from, to, end } of spans) expect(needle.slice(end - (to - from), end)).toBe(text.slice(from, to));
+      for (const { from, to, end } of spans) expect(end - (to - from)).toBe(needle.indexOf(text.slice(from, to)));
     }),
     { numRuns: 500 },
+  );
+});
+
+test('they are the same where the two hold so many places of one piece that these cannot be compared one by one', () => {
+  const repeating = fc
+    .array(fc.tuple(fc.constantFrom('a', 'ab', 'aab', 'b'), fc.integer({ min: 1, max: 60 })), {
+      minLength: 1,
+      maxLength: 6,
+    })
+    .map((runs) => runs.map(([letters, times]) => letters.repeat(times)).join(''));
+  fc.assert(
+    fc.property(repeating, repeating, (needle, text) => {
+      const spans = new Needle(formOf(needle).units).spansIn(formOf(text).units);
+      expect(spans.map(({ from, to }) => text.slice(from, to))).toEqual(slowSpans(needle, text));
+      for (const { from, to, end } of spans) expect(end - (to - from)).toBe(needle.indexOf(text.slice(from, to)));
+    }),
+    { numRuns: 60 },
   );
 });
 
@@ -152,5 +172,69 @@ test('no text makes the guard throw, or answer differently the second time', () 
       expect(memoryOf(world).labelOf(one + two)?.sources).toHaveLength(1);
     }),
     { numRuns: 60 },
+  );
+});
+
+test('the form of a text has each of its letters and digits, and what lies before it', () => {
+  const kinds = {
+    a: 'letter',
+    Z: 'letter',
+    é: 'letter',
+    '7': 'digit',
+    ' ': 'sign',
+    '-': 'sign',
+    中: 'wide',
+    ก: 'wide',
+  };
+  const characters = Object.keys(kinds) as (keyof typeof kinds)[];
+  const slowEdge = (kind: string, before: string | undefined) => {
+    if (before === undefined || before === 'sign' || kind === 'wide' || before === 'wide') return { hard: true };
+    return before === kind ? { hard: false, loose: false } : { hard: false, loose: true };
+  };
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...characters), { maxLength: 40 }), fc.nat(60), (all, limit) => {
+      const text = all.join('');
+      const form = formOf(text);
+      const places = all.flatMap((one, at) => (kinds[one] === 'sign' ? [] : Array(one === '中' ? 3 : 1).fill(at)));
+      expect([...form.starts]).toEqual(places);
+      for (const [unit, at] of places.entries()) {
+        if (places[unit - 1] === at) continue;
+        const edge = slowEdge(kinds[all[at] as 'a'], all[at - 1] && kinds[all[at - 1] as 'a']);
+        expect(isEdge(form, unit, false)).toBe(edge.hard);
+        if (!edge.hard) expect(isEdge(form, unit, true)).toBe(edge.loose);
+      }
+      expect(unitsIn(text)).toEqual(form.units);
+      expect(unitsIn(text, limit)).toEqual(form.units.slice(0, limit));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a text is turned as letter by letter, whatever else is in it', () => {
+  const slowly = (letter: string) => {
+    const code = letter.charCodeAt(0);
+    return String.fromCharCode(code + ((code | 0x20) < 0x6e ? 13 : -13));
+  };
+  fc.assert(
+    fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary-ascii' })), (text) => {
+      expect(turned(text)).toEqual([Array.from(text).reverse().join(''), text.replaceAll(/[a-z]/gi, slowly)]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('what can be read in some bytes is read, whatever noise stands around it', () => {
+  const noise = fc.uint8Array({ maxLength: 12 }).map((bytes) => Buffer.from(bytes));
+  const text = fc
+    .array(fc.constantFrom(...'abcxyz éß中ก😀'), { minLength: 8, maxLength: 20 })
+    .map((all) => all.join(''));
+  fc.assert(
+    fc.property(noise, text, noise, (before, word, after) => {
+      const bytes = Buffer.concat([before, Buffer.from(word), after]);
+      const seen = bytes.toString().match(/[\t\n\r -~\u00a0-\ud7ff\ue000-\ufffc\u{10000}-\u{10ffff}]{8,}/gu) ?? [];
+      const known = seen.filter((run) => (run.match(/[a-z]/g)?.length ?? 0) >= run.length / 2);
+      expect(decodingsOf(`${bytes.toString('base64')} aZ9+`).texts).toEqual(expect.arrayContaining(known));
+    }),
+    { numRuns: 300 },
   );
 });
