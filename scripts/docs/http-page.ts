@@ -55,7 +55,8 @@ function schemasOf(
   for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
     if (found.has(name)) continue;
     found.add(name);
-    schemasOf(all[name], all, found);
+    // The variants of an event have a page of their own.
+    if (name !== 'Event') schemasOf(all[name], all, found);
   }
   return found;
 }

@@ -21,7 +21,7 @@ export interface JsonSchema {
 
 /** A schema in a few words, for a table cell: `integer ≥ 0`, `"a" or "b"`, `array of { id, name? }`. */
 export function typeName(schema: JsonSchema): string {
-  if (schema.$ref) return `[${refName(schema.$ref)}](#${refName(schema.$ref).toLowerCase()})`;
+  if (schema.$ref) return `[${refName(schema.$ref)}](http.md#${refName(schema.$ref).toLowerCase()})`;
   if (schema.const !== undefined) return code(JSON.stringify(schema.const));
   if (schema.enum) return schema.enum.map((value) => code(JSON.stringify(value))).join(' or ');
   const variants = schema.anyOf ?? schema.oneOf;

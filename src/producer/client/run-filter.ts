@@ -45,7 +45,11 @@ export async function whichFit(
   // What was asked of a run, and what became of it, are larger than all other facts: read only where the filter asks about them.
   const asksRequest = filter.batch !== undefined || filter.metadata !== undefined;
   const fields = [
-    ...['status', 'tenant', 'agent', 'thread', 'parentRunId'],
+    'status',
+    'tenant',
+    'agent',
+    'thread',
+    'parentRunId',
     ...(asksRequest ? ['listedRequest'] : []),
     ...(filter.errorCode === undefined ? [] : ['error']),
   ];

@@ -5,13 +5,17 @@ import { z } from 'zod';
 import { agentView } from '../../shared/contract/agent/agent.ts';
 import type { Scope } from '../../shared/contract/config.ts';
 import { decisionRequest } from '../../shared/contract/control.ts';
-import { errorInfo } from '../../shared/base/errors.ts';
-import { eventSchema } from '../../shared/contract/event.ts';
+import { errorCode, errorInfo } from '../../shared/base/errors.ts';
+import { eventSchema, eventVariants, pendingItem, pendingView, runResult } from '../../shared/contract/event.ts';
+import { attempt } from '../../shared/contract/journal/journal.ts';
+import { decisionView } from '../../shared/contract/decisions.ts';
+import { flowFinding, shownFlow } from '../../shared/contract/flow.ts';
+import { flowSource } from '../../shared/contract/message.ts';
+import { mediaPart } from '../../shared/contract/media.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import { jsonText } from '../../shared/base/json.ts';
 import { inputPart } from '../../shared/contract/input-parts.ts';
-import { serverPins } from '../../shared/contract/mcp-pins.ts';
-import { budgetView } from '../../shared/contract/money.ts';
+import { describedTool, serverPins, toolChange } from '../../shared/contract/mcp-pins.ts';
+import { budgetView, runUsage } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { approvalView } from '../client/approvals.ts';
@@ -21,6 +25,7 @@ import { costReport } from '../client/costs.ts';
 import { flowReport } from '../client/flows/flow-report.ts';
 import { flowView } from '../client/flows/flows.ts';
 import type { App } from './app.ts';
+import { tidyDocument } from './openapi-document.ts';
 
 /** Every error of every route has this body. */
 const errorBody = z.object({ error: errorInfo });
@@ -78,7 +83,28 @@ z.globalRegistry
   .add(serverPins, { id: 'McpPins' })
   .add(threadView, { id: 'Thread' })
   .add(threadItem, { id: 'ThreadItem' })
-  .add(eventSchema, { id: 'Event' });
+  .add(eventSchema, { id: 'Event' })
+  .add(runStatus, { id: 'RunStatus' })
+  .add(errorCode, { id: 'ErrorCode' })
+  .add(pendingItem, { id: 'PendingItem' })
+  .add(pendingView, { id: 'Pending' })
+  .add(runResult, { id: 'RunResult' })
+  .add(mediaPart, { id: 'Media' })
+  .add(runUsage, { id: 'RunUsage' })
+  .add(attempt, { id: 'Attempt' })
+  .add(decisionView, { id: 'DecisionView' })
+  .add(errorInfo, { id: 'ErrorInfo' })
+  .add(flowSource, { id: 'FlowSource' })
+  .add(flowFinding, { id: 'FlowFinding' })
+  .add(shownFlow, { id: 'ShownFlow' })
+  .add(describedTool, { id: 'DescribedTool' })
+  .add(toolChange, { id: 'ToolChange' });
+for (const [type, variant] of eventVariants) z.globalRegistry.add(variant, { id: `${pascal(type)}Event` });
+
+/** `RunCompleted` of `run.completed`. */
+function pascal(type: string): string {
+  return type.replaceAll(/(?:^|[._-])([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
 
 const info = {
   title: 'Millrace',
@@ -102,7 +128,7 @@ export async function describeRoutes(app: App): Promise<void> {
       security: [{ apiKey: [] }, {}],
     },
     transform: withScope,
-    transformObject: (document) => withoutUnused(jsonSchemaTransformObject(document)),
+    transformObject: (document) => tidyDocument(jsonSchemaTransformObject(document)),
   });
 }
 
@@ -119,14 +145,4 @@ function tagOf(url: string): string {
   const [, area] = /^\/v1\/([a-z]+)/.exec(url) ?? [];
   if (area === undefined) return 'service';
   return area === 'run' || area === 'media' ? 'runs' : area;
-}
-
-/** Each schema is offered in the form for requests and in that for answers; mostly one of the two is ever used. */
-function withoutUnused(document: ReturnType<typeof jsonSchemaTransformObject>) {
-  if (!('components' in document) || !document.components?.schemas) return document;
-  const text = jsonText(document);
-  const used = Object.entries(document.components.schemas).filter(([name]) =>
-    text.includes(`"#/components/schemas/${name}"`),
-  );
-  return { ...document, components: { ...document.components, schemas: Object.fromEntries(used) } } as typeof document;
 }

@@ -564,15 +564,19 @@ export function isDelta(type: string): boolean {
   return type === 'text.delta' || type === 'reasoning.delta' || type === 'tool.call.delta';
 }
 
-const variants = Object.entries(eventBodies).map(([type, body]) =>
-  z.object({ ...eventEnvelope.shape, type: z.literal(type), ...body.shape }),
+/** The schema of each event by its type. */
+export const eventVariants: ReadonlyMap<string, z.ZodObject> = new Map(
+  Object.entries(eventBodies).map(([type, body]) => [
+    type,
+    z.object({ ...eventEnvelope.shape, type: z.literal(type), ...body.shape }),
+  ]),
 );
 
 /** Strict check of one event, for tests and for the reference page; subscribers use {@link parseEvent}. */
-export const eventSchema: z.ZodType = z.discriminatedUnion(
-  'type',
-  variants as [(typeof variants)[number], ...typeof variants],
-);
+export const eventSchema: z.ZodType = z.discriminatedUnion('type', [...eventVariants.values()] as [
+  z.ZodObject,
+  ...z.ZodObject[],
+]);
 
 /**
  * Reads one event from the log or the channel. Never throws on an unknown type or field: a newer worker may already

@@ -60,7 +60,7 @@ test('a limit leaves the rest for the next call, which says so', async () => {
   const asked = { metadata: { shop: 'north' }, limit: 3 };
   const { cursor, ...first } = await mill.cancelMany(asked);
   expect(first).toEqual({ matched: 3, done: 3, failures: [] });
-  const second = await mill.cancelMany({ ...asked, cursor: cursor as string });
+  const second = await mill.cancelMany({ ...asked, cursor });
   expect(second).toEqual({ matched: 1, done: 1, failures: [] });
 });
 
@@ -69,7 +69,7 @@ test('a run that is only asked to stop is not found again from the cursor on', a
   for (const runId of runIds) await redis.hset(keys.run(runId), { status: 'running', worker: 'w', owner: 'o' });
   const { cursor, ...first } = await mill.cancelMany({ all: true, limit: 2 });
   expect(first).toMatchObject({ matched: 2, done: 2 });
-  const second = await mill.cancelMany({ all: true, limit: 5, cursor: cursor as string });
+  const second = await mill.cancelMany({ all: true, limit: 5, cursor });
   expect(second).toMatchObject({ matched: 2, done: 2 });
   expect(await redis.scard(keys.cancels)).toBe(4);
 });
@@ -77,7 +77,7 @@ test('a run that is only asked to stop is not found again from the cursor on', a
 test('nothing is cancelled without a filter, unless all is meant', async () => {
   const { mill } = await withRuns(3);
   expect(await codeOf(mill.cancelMany({}))).toBe('validation');
-  expect(await codeOf(mill.cancelMany({ agent: undefined } as never))).toBe('validation');
+  expect(await codeOf(mill.cancelMany({ agent: undefined }))).toBe('validation');
   expect(await codeOf(mill.cancelMany({ status: 'failed' }))).toBe('validation');
   expect(await codeOf(mill.cancelMany({ shop: 'north' } as never))).toBe('validation');
   expect(await mill.count()).toMatchObject({ byStatus: { queued: 3 } });
@@ -98,7 +98,7 @@ test('failed runs that a filter fits are redriven', async () => {
   const { mill, runIds } = world;
   for (const runId of runIds) await fail(world, runId, 'internal');
   const { redriven, more } = await mill.redrive({ metadata: { shop: 'south' } });
-  expect([redriven.toSorted(), more]).toEqual([[runIds[1], runIds[3], runIds[5]].toSorted(), false]);
+  expect([new Set(redriven), more]).toEqual([new Set([runIds[1], runIds[3], runIds[5]]), false]);
   expect(await codeOf(mill.redrive({ runId: runIds[0] as string, batch: 'nightly' }))).toBe('validation');
   expect(await codeOf(mill.redrive({ status: 'completed' as never }))).toBe('validation');
 });
