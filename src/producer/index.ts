@@ -50,6 +50,8 @@ export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
 export type { ProgressQuery } from '../shared/contract/artifacts.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
+export type { FileAbout, FileBody, Files, FilesPage, FilesQuery } from './client/files/files.ts';
+export type { FilePurpose, FileView } from '../shared/contract/files.ts';
 export type { MessagesQuery, ThreadChanges, ThreadEventsQuery, Threads, ThreadsQuery } from './client/threads.ts';
 export type { MessagesPage } from './client/thread-messages.ts';
 export type { ThreadPurge } from '../shared/state/thread/list.ts';

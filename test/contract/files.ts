@@ -42,7 +42,7 @@ export function filesContract(
         filename: 'data.jsonl',
         purpose: 'batch',
         status: 'processed',
-        mediaType: 'application/jsonl',
+        media_type: 'application/jsonl',
       });
       expect((await bytesFrom(other, 'a', put.id)).equals(body)).toBe(true);
     });

@@ -17,6 +17,7 @@ import type { CostQuery, CostReport } from './costs.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
 import type { Diagnosis } from './diagnose/diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
+import type { Files } from './files/files.ts';
 import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
 import type { FlowsPage, FlowsQuery } from './flows/flows.ts';
 import type { ListQuery, RunsPage } from './list-runs.ts';
@@ -45,6 +46,8 @@ export class MillraceClient implements AsyncDisposable {
   readonly tenant: string;
   /** What the tenant, its batches and its runs may spend. */
   readonly budgets: Budgets;
+  /** What batches read and write, and what runs are given. */
+  readonly files: Files;
   /** What the tools of MCP servers were at their first use. */
   readonly mcpPins: McpPins;
   /** The conversations of the tenant. */
@@ -55,6 +58,7 @@ export class MillraceClient implements AsyncDisposable {
     this.#operations = operations;
     this.tenant = operations.tenant;
     this.budgets = operations.budgets;
+    this.files = operations.files;
     this.mcpPins = operations.mcpPins;
     this.threads = operations.threads;
   }

@@ -15,6 +15,7 @@ import type { CostQuery, CostReport } from './costs.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
 import type { Diagnosis } from './diagnose/diagnose.ts';
 import type { Accepted, BulkAnswer, QueueState } from './enqueue.ts';
+import type { Files } from './files/files.ts';
 import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
 import type { FlowsPage, FlowsQuery } from './flows/flows.ts';
 import type { ListQuery, RunsPage } from './list-runs.ts';
@@ -39,6 +40,7 @@ export interface FollowOptions {
 export interface Operations {
   readonly tenant: string;
   readonly budgets: Budgets;
+  readonly files: Files;
   readonly mcpPins: McpPins;
   readonly threads: Threads;
   accept(request: RunRequestInput, signal: AbortSignal | undefined): Promise<Accepted>;

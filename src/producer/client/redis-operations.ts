@@ -10,6 +10,7 @@ import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { readCosts } from './costs.ts';
 import { decideRun } from './decide.ts';
 import { diagnose, fleetProviders, queueDepths } from './diagnose/diagnose.ts';
+import { RedisFiles } from './files/redis-files.ts';
 import { findRunId } from './find-run.ts';
 import { readFlowReport } from './flows/flow-report.ts';
 import { listFlows } from './flows/flows.ts';
@@ -41,6 +42,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
   return {
     tenant,
     budgets: new RedisBudgets(client),
+    files: new RedisFiles(client),
     mcpPins: new RedisMcpPins(client),
     threads: new RedisThreads(client),
     accept: (request, signal) => acceptRun(request, client, signal),

@@ -21,6 +21,7 @@ import type { ProducerMetrics } from './metrics.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { decisionRoutes } from './routes/decisions.ts';
+import { fileRoutes } from './routes/openai/files.ts';
 import { flowRoutes } from './routes/flows.ts';
 import { manyRunRoutes } from './routes/many-runs.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
@@ -116,6 +117,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   flowRoutes,
   mcpPinRoutes,
   threadRoutes,
+  fileRoutes,
   serviceRoutes,
 ];
 

@@ -25,6 +25,9 @@ export const fileTtlS = 7 * 86_400;
 export const minFileTtlS = 3_600;
 export const maxFileTtlS = 30 * 86_400;
 
+/** Files that one page of a list has at most. */
+export const maxListedFiles = 10_000;
+
 /** The longest name of a file, in characters. */
 export const maxFilename = 255;
 
@@ -47,5 +50,6 @@ export const fileView = z.object({
   filename: z.string(),
   purpose: filePurpose,
   status: z.literal('processed'),
+  media_type: z.string().describe('The content type of its bytes; a field of ours.'),
 });
 export type FileView = Readonly<z.infer<typeof fileView>>;

@@ -41,8 +41,9 @@ export interface SmallProducer {
 }
 
 /** A producer process with less heap than a careless reader needs, and the young generation of the image. */
-export async function smallProducer(): Promise<SmallProducer> {
+export async function smallProducer(more: Record<string, string> = {}): Promise<SmallProducer> {
   const env = {
+    ...more,
     REDIS_URL: inject('redisUrl'),
     MILLRACE_PREFIX: testPrefix(),
     PORT: '0',

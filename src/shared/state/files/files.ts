@@ -38,7 +38,6 @@ export interface FileDraft {
 
 /** A file as its tenant sees it, and what only we know of it. */
 export interface FileInfo extends FileView {
-  readonly mediaType?: string | undefined;
   /** Absent for files that were made of parts. */
   readonly sha256?: string | undefined;
   readonly parts: readonly FilePart[];
@@ -56,8 +55,11 @@ export interface FileListQuery {
 
 /** The files of all tenants. Throws `queue_unavailable` when Redis or the store of `ARTIFACT_STORE` cannot be reached. */
 export interface FileStore {
-  /** Streams a body in. Throws `payload_too_large`; nothing is left of what failed. */
-  put(tenant: string, draft: FileDraft, body: AsyncIterable<Uint8Array>): Promise<FileInfo>;
+  /**
+   * Streams a body in. Throws `payload_too_large`, and what the body throws, or `draft` where that is asked after the body;
+   * nothing is left of what failed.
+   */
+  put(tenant: string, draft: FileDraft | (() => FileDraft), body: AsyncIterable<Uint8Array>): Promise<FileInfo>;
   info(tenant: string, id: string): Promise<FileInfo | undefined>;
   /** The bytes from `from` (default 0) up to, without, `to`; as a stream. Throws `not_found`. */
   read(tenant: string, id: string, from?: number, to?: number): AsyncIterable<Uint8Array>;
@@ -101,7 +103,6 @@ const firstPurposeKey = 5;
 
 const record = z.object({
   ...fileView.shape,
-  mediaType: z.string().optional(),
   sha256: z.string().optional(),
 });
 type FileRecord = z.infer<typeof record>;
@@ -117,7 +118,7 @@ class StoredFiles implements FileStore {
     this.#deps = deps;
   }
 
-  async put(tenant: string, draft: FileDraft, body: AsyncIterable<Uint8Array>): Promise<FileInfo> {
+  async put(tenant: string, draft: FileDraft | (() => FileDraft), body: AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const blobs = await this.#deps.blobs();
     const room = await this.#roomOf(tenant, blobs);
     const id = newFileId(this.#deps.clock.now());
@@ -132,7 +133,8 @@ class StoredFiles implements FileStore {
         hash.update(bytes);
         parts.push(await this.#writePart(blobs, id, bytes, uploadTtlMs));
       }
-      return await this.#finish(tenant, id, draft, parts, hash.digest('hex'));
+      const known = typeof draft === 'function' ? draft() : draft;
+      return await this.#finish(tenant, id, known, parts, hash.digest('hex'));
     } catch (error) {
       await blobs.drop(id).catch(() => {});
       throw error;
@@ -206,7 +208,7 @@ class StoredFiles implements FileStore {
     const blobs = await this.#deps.blobs();
     const known = await this.info(tenant, id);
     if (known) return known;
-    const { purpose, mediaType, expiresAfterS = fileTtlS } = draft;
+    const { purpose, mediaType: media_type = 'application/octet-stream', expiresAfterS = fileTtlS } = draft;
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
     const isOutput = purpose === 'batch_output';
     if (isOutput) checkOutput(bytes, blobs);
@@ -224,7 +226,7 @@ class StoredFiles implements FileStore {
       filename,
       purpose,
       status,
-      mediaType,
+      media_type,
       sha256,
     });
     await blobs.keepUntil(id, expires_at * 1_000 + readingTimeMs, 'exactly');
@@ -312,9 +314,9 @@ function checkOutput(bytes: number, { kind }: Blobs): void {
   );
 }
 
-/** The same bytes in pieces of this size; only the last may be shorter. */
+/** The same bytes in pieces of this size; only the last may be shorter. A piece is no one's once the next is asked for. */
 async function* inParts(body: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Buffer> {
-  let part = Buffer.allocUnsafe(size);
+  const part = Buffer.allocUnsafe(size);
   let used = 0;
   for await (const chunk of body) {
     for (let at = 0; at < chunk.length;) {
@@ -323,7 +325,6 @@ async function* inParts(body: AsyncIterable<Uint8Array>, size: number): AsyncGen
       [used, at] = [used + taken, at + taken];
       if (used < size) continue;
       yield part;
-      part = Buffer.allocUnsafe(size);
       used = 0;
     }
   }

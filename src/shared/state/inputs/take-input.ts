@@ -16,7 +16,7 @@ import { headBytes, readHead } from './check-bytes.ts';
 export interface UploadedFile {
   readonly filename: string;
   readonly bytes: number;
-  readonly mediaType?: string | undefined;
+  readonly media_type: string;
 }
 
 /** Where the files of inputs are. */
@@ -86,7 +86,7 @@ async function uploaded(
   const chunks: Uint8Array[] = [];
   for await (const chunk of stores.files.read(tenant, id, 0, Math.min(info.bytes, headBytes))) chunks.push(chunk);
   const head = Buffer.concat(chunks);
-  const declared = info.mediaType ?? typeByName(info.filename);
+  const declared = info.media_type === 'application/octet-stream' ? typeByName(info.filename) : info.media_type;
   const read = readHead({ head, totalBytes: info.bytes, declared, as: type });
   if (typeof read === 'string') throw wrong(taking, 'fileId', `file ${id} ${read}`);
   return { ...read, source: { from: 'file', id }, name: nameOf(name ?? info.filename) };
