@@ -88,7 +88,7 @@ test('the configuration page lists exactly the variables of the schema, each wit
 
 test('the HTTP page has one section for exactly the routes that the source registers', () => {
   const sections = headings(read('docs/reference/http.md'), 3).filter((heading) => heading.startsWith('`'));
-  const routes = files('src/producer/http/routes/*.ts').flatMap((path) =>
+  const routes = files('src/producer/http/routes/**/*.ts').flatMap((path) =>
     [...read(path).matchAll(/'(\/[a-z][^' ]*)'/g)].map(([, route]) => route),
   );
   const documented = sections.map((heading) => heading.replace(/`\w+ (.*)`/, '$1').replaceAll(/\{(\w+)\}/g, ':$1'));
