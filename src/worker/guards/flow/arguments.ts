@@ -1,5 +1,5 @@
 import { maxLevels } from '../../../shared/base/json.ts';
-import { charactersOf } from './decode.ts';
+import { charactersOf, decodingsOf, type Decoded } from './decode.ts';
 import { isDeclared, isListed, placeOf, placeWithin, type Place } from './schema.ts';
 
 /** One value somewhere in the arguments of a call. */
@@ -79,4 +79,13 @@ function fieldAt({ path, rulePath, names }: Argument, name: string, isKnown: boo
 
 function under(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`;
+}
+
+const decoded = new WeakMap<Argument, Decoded>();
+
+/** What the value of an argument stands for once it is decoded. It is decoded once. */
+export function decodingsIn(argument: Argument): Decoded {
+  let known = decoded.get(argument);
+  if (!known) decoded.set(argument, (known = decodingsOf(String(argument.value))));
+  return known;
 }

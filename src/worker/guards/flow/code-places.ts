@@ -28,6 +28,7 @@ const inHex = 2;
 const hexDigit = 4;
 const digit = 8;
 const separator = 16;
+const backslash = 32;
 
 const classes = Uint8Array.from({ length: 0x80 }, (_, code) => {
   const character = String.fromCharCode(code);
@@ -37,7 +38,8 @@ const classes = Uint8Array.from({ length: 0x80 }, (_, code) => {
     is(/[0-9a-fxX\\%\s:,;|._-]/i, inHex) |
     is(/[0-9a-f]/i, hexDigit) |
     is(/\d/, digit) |
-    is(/[ .,|]/, separator)
+    is(/[ .,|]/, separator) |
+    is(/\\/, backslash)
   );
 });
 
@@ -47,7 +49,7 @@ export function codePlaces(text: string): CodePlaces {
   const runs: number[] = [];
   const hex: string[] = [];
   let run = 0;
-  let [hexFrom, hexDigits] = [0, 0];
+  let hexDigits = 0;
   let [digits, numbers, numberEnd, mostNumbers] = [0, 0, -1, 0];
   let [spaced, mostSpaced, escapes] = [0, 0, 0];
   for (let at = 0; at <= length; at++) {
@@ -68,14 +70,11 @@ export function codePlaces(text: string): CodePlaces {
       numberEnd = at;
       digits = 0;
     }
-    if ((kind & inHex) !== 0 && at < length) {
-      if ((kind & hexDigit) !== 0) hexDigits++;
-      else if (code === 0x5c) escapes++;
-    } else {
-      if (hexDigits >= minHexDigits) hex.push(text.slice(hexFrom, at));
-      hexFrom = at + 1;
-      hexDigits = 0;
-    }
+    // Without branches, which no text lets foresee.
+    const isHex = (kind & inHex) >> 1;
+    if (hexDigits >= minHexDigits && isHex === 0) hex.push(text.slice(hexFrom(text, at), at));
+    hexDigits = (hexDigits + ((kind & hexDigit) >> 2)) * isHex;
+    escapes += (kind & backslash) >> 5;
   }
   return {
     base64: base64Tokens(text, runs),
@@ -85,6 +84,13 @@ export function codePlaces(text: string): CodePlaces {
     hasSpaced: mostSpaced >= minSpaced,
     hasEscapes: escapes >= minEscapes,
   };
+}
+
+/** Where the part with hexadecimal digits begins that ends here. */
+function hexFrom(text: string, end: number): number {
+  let from = end;
+  while (from > 0 && ((classes[text.charCodeAt(from - 1)] ?? 0) & inHex) !== 0) from--;
+  return from;
 }
 
 /** Begin and end of each run in turn. A run goes on behind a line end where the next line is a full one. */

@@ -83,7 +83,8 @@ const controls: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', 
 
 /** `\n`, `\u0061`, `\x61`, `\141`, `\u{61}`, `%u0061`: as JSON, JavaScript and shells write characters. */
 function unescaped(text: string): readonly string[] {
-  if (!text.includes('\\') && !hasSome(text, '%u', 'u+')) return [];
+  if (!hasSome(text, '\\', '%', '+')) return [];
+  if (!text.includes('\\') && !/%u|u\+/i.test(text)) return [];
   return [
     text.replaceAll(escapes, (whole, braced, unicode, hex, octal, letter: string | undefined, percent) => {
       if (letter !== undefined) return controls[letter] ?? letter;
@@ -94,10 +95,9 @@ function unescaped(text: string): readonly string[] {
   ];
 }
 
-/** In any case. Far quicker than a search by pattern, which most texts are spared so. */
+/** Far quicker than a search by pattern, which most texts are spared so. */
 function hasSome(text: string, ...marks: readonly string[]): boolean {
-  const lower = text.toLowerCase();
-  return marks.some((mark) => lower.includes(mark));
+  return marks.some((mark) => text.includes(mark));
 }
 
 const mailSigns = /\s{0,2}(?:[[({<]\s?(?:at|@)\s?[\])}>]|\bat\b(?=\s{1,2}[\p{L}\p{N}-]{1,64}\s{1,2}dot\b))\s{0,2}/giu;
@@ -105,7 +105,8 @@ const dots = /\s{0,2}(?:[[({<]\s?(?:dot|\.)\s?[\])}>]|(?<=\S\s{1,2})\bdot\b(?=\s
 
 /** `eve (at) shop (dot) example`: as people write addresses that no machine should find. */
 function spokenSigns(text: string): readonly string[] {
-  if (!hasSome(text, 'dot') && !/[[({<]\s*(?:at|@)/i.test(text)) return [];
+  const isBracketed = hasSome(text, '[', '(', '{', '<') && /[[({<]\s*(?:at|@)/i.test(text);
+  if (!isBracketed && !text.toLowerCase().includes('dot')) return [];
   return /\bat\b[^\n]{1,80}\bdot\b|[[({<]\s*(?:dot|at|@)\s*[\])}>]/i.test(text)
     ? [text.replaceAll(mailSigns, '@').replaceAll(dots, '.')]
     : [];

@@ -10,13 +10,13 @@ import {
   type ToolFlow,
 } from '../../../shared/contract/flow.ts';
 import type { FlowSource } from '../../../shared/contract/message.ts';
-import { argumentsOf, type Argument } from './arguments.ts';
+import { argumentsOf, decodingsIn, type Argument } from './arguments.ts';
 import type { FlowMemory, JudgedMemory } from './memory.ts';
-import { formOf } from './normalise.ts';
+import { formOf, unitsIn } from './normalise.ts';
 import { isWithin, ruleFor } from './origin.ts';
 import { weightBeyondTrust } from './passages.ts';
 import { passageFindings } from './sent-text.ts';
-import { decodingsOf, jsonWithin } from './decode.ts';
+import { jsonWithin } from './decode.ts';
 import { brings, hostsAbove, saysDestination, valuesOf, type Value } from './values.ts';
 
 /** A call that is about to be made. */
@@ -109,7 +109,7 @@ function cutFindings(free: readonly Argument[], memory: JudgedMemory, { minSpanC
   if (!cut) return [];
   return free
     .filter(({ value }) => typeof value === 'string')
-    .filter(({ value }) => weightBeyondTrust(formOf(String(value)).units, memory, minSpanChars) >= minSpanChars)
+    .filter(({ value }) => weightBeyondTrust(unitsIn(String(value)), memory, minSpanChars) >= minSpanChars)
     .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source: cut.source }));
 }
 
@@ -119,7 +119,7 @@ function longFindings(free: readonly Argument[], memory: JudgedMemory): ShownFlo
   if (!source) return [];
   return free
     .filter(({ value }) => typeof value === 'string' && value.length > neverCut)
-    .filter(({ value }) => formOf(String(value)).cut || decodingsOf(String(value)).cut)
+    .filter((argument) => formOf(String(argument.value)).cut || decodingsIn(argument).cut)
     .map((argument) => shown({ rule: 'untrusted-to-sink', argument, source }));
 }
 
@@ -137,14 +137,12 @@ function valueFinding(argument: Argument, memory: JudgedMemory): ShownFlow[] {
 }
 
 /** Also those within a text that is JSON, under their own names. */
-function allValues({ value, names }: Argument): readonly Value[] {
-  if (typeof value === 'boolean') return [];
-  const own = valuesOf(value, saysDestination(names));
+function allValues(argument: Argument): readonly Value[] {
+  const { value, names } = argument;
+  const own = valuesOf(argument, saysDestination(names));
   const json = typeof value === 'string' ? jsonWithin(value) : undefined;
   if (typeof json !== 'object' || json === null) return own;
-  const inner = argumentsOf(json, {}).all.flatMap((one) =>
-    typeof one.value === 'boolean' ? [] : valuesOf(one.value, saysDestination([...names, ...one.names])),
-  );
+  const inner = argumentsOf(json, {}).all.flatMap((one) => valuesOf(one, saysDestination([...names, ...one.names])));
   return [...own, ...inner];
 }
 

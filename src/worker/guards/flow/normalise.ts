@@ -71,6 +71,8 @@ export function plainOf(text: string): string {
 
 /** Several forms as one: their units never touch. */
 export function joined(forms: readonly Form[]): Form {
+  const [only] = forms;
+  if (only && forms.length === 1) return only;
   const size = forms.reduce((sum, { units }) => sum + units.length + 1, 0);
   const units = new Uint16Array(size);
   const edges = new Uint8Array(size + 1).fill(hardEdge, 0, 1);

@@ -1,7 +1,7 @@
 import { canonicalJson, deeperThan, maxLevels } from '../../../shared/base/json.ts';
 import type { FlowSource } from '../../../shared/contract/message.ts';
-import { argumentsOf, type Argument } from './arguments.ts';
-import { decodingsOf, turned } from './decode.ts';
+import { argumentsOf, decodingsIn, type Argument } from './arguments.ts';
+import { decodingsOf, turned, type Decoded } from './decode.ts';
 import { unitsIn } from './normalise.ts';
 import { passagesIn, type PassageMemory } from './passages.ts';
 
@@ -52,11 +52,11 @@ const minAdded = 4;
  */
 function sentText(free: readonly Argument[], before: readonly (readonly unknown[])[], minUnits: number) {
   const plain = free.map((argument): Part => ({ argument, units: unitsIn(String(argument.value)) }));
-  const hidden = (text: string, argument: Argument) =>
-    [...decodingsOf(text).texts, ...turned(text)].map((one): Part => ({ argument, units: unitsIn(one) }));
+  const hidden = (argument: Argument, text: string, decoded: Decoded) =>
+    [...decoded.texts, ...turned(text)].map((one): Part => ({ argument, units: unitsIn(one) }));
   const decoded = [
-    ...free.flatMap((argument) => hidden(String(argument.value), argument)),
-    ...joinedTexts(free).flatMap(({ text, argument }) => hidden(text, argument)),
+    ...free.flatMap((argument) => hidden(argument, String(argument.value), decodingsIn(argument))),
+    ...joinedTexts(free).flatMap(({ text, argument }) => hidden(argument, text, decodingsOf(text))),
   ];
   const parts: readonly Part[][] = [
     ...plain.map((part) => [part]),

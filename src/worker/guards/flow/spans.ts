@@ -75,15 +75,11 @@ class Chunk {
   /** Undefined: there is too much to compare. */
   #byPlaces(text: Uint16Array): Span[] | undefined {
     const spans: Span[] = [];
-    const [filter, shift] = [this.#filter, this.#shift];
     const windows = windowsOf(text);
     const budget = { left: maxCompared * (text.length + this.#units.length) };
-    for (let at = 0; at < windows.length; at++) {
-      const window = windows[at] as number;
-      const slot = slotOf(window, shift);
-      if (((filter[slot >> 3] as number) & (1 << (slot & 7))) === 0) continue;
+    for (let at = this.#nextIn(windows, 0); at < windows.length; at = this.#nextIn(windows, at + 1)) {
       this.#places ??= new Places(this.#units, this.#windows);
-      const span = this.#places.longest(text, at, window, budget);
+      const span = this.#places.longest(text, at, windows[at] as number, budget);
       if (budget.left < 0) return undefined;
       if (!span) continue;
       spans.push(span);
@@ -91,6 +87,17 @@ class Chunk {
       at = span.to - minPiece;
     }
     return spans;
+  }
+
+  /** The next window that may stand in the needle. */
+  #nextIn(windows: Int32Array, from: number): number {
+    const [filter, shift] = [this.#filter, this.#shift];
+    let at = from;
+    for (; at < windows.length; at++) {
+      const slot = slotOf(windows[at] as number, shift);
+      if (((filter[slot >> 3] as number) & (1 << (slot & 7))) !== 0) break;
+    }
+    return at;
   }
 
   #byAutomaton(text: Uint16Array): Span[] {

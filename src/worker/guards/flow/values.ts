@@ -1,5 +1,5 @@
 import { domainToUnicode } from 'node:url';
-import { decodingsOf } from './decode.ts';
+import { decodingsIn, type Argument } from './arguments.ts';
 import { isSpaceless, plainOf } from './normalise.ts';
 import { readingsOf } from './numbers.ts';
 import { strictOf, type TrackedText } from './tracked-text.ts';
@@ -24,10 +24,12 @@ const minPartDigits = 10;
  * The values of an argument that are followed: the whole of it where it is a number or looks like an identifier, or where the
  * argument says who or where; in it, whatever its name: addresses, links, phone and account numbers.
  */
-export function valuesOf(given: string | number, isDestination: boolean): readonly Value[] {
+export function valuesOf(argument: Argument, isDestination: boolean): readonly Value[] {
+  const { value: given } = argument;
+  if (typeof given === 'boolean') return [];
   if (typeof given === 'number')
     return digitsOf(String(given)) >= minChars ? [{ text: String(given), kind: 'number' }] : [];
-  const views = [given, ...decodingsOf(given).texts];
+  const views = [given, ...decodingsIn(argument).texts];
   const values = views.flatMap((view) => [...wholeValues(view, isDestination), ...innerValues(view, isDestination)]);
   return [...new Map(values.map((value) => [`${value.kind} ${value.text}`, value])).values()];
 }
