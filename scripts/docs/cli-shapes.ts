@@ -1,3 +1,4 @@
+import { diagnosisView } from '../../src/producer/client/diagnose/view.ts';
 import { manyAnswer, runCounts } from '../../src/producer/client/many-runs.ts';
 import { z } from 'zod';
 import { acceptedRun } from '../../src/producer/http/openapi.ts';
@@ -50,54 +51,6 @@ const check = z.object({
   level: z.enum(['ok', 'warn', 'fail']),
   text: z.string(),
   advice: z.string().optional(),
-});
-
-const waiting = z.object({ waiting: count });
-
-const diagnosis = z.object({
-  redis: z.object({
-    version: z.string(),
-    mode: z.string(),
-    aof: z.boolean(),
-    appendfsync: z.string().optional(),
-    maxmemoryPolicy: z.string().optional(),
-    usedMemoryBytes: count,
-    maxMemoryBytes: count,
-    connectedReplicas: count,
-    clockOffsetMs: z.int(),
-    roundTripMs: count,
-  }),
-  durability: z.enum(durabilityLevels),
-  openRuns: count,
-  oldestQueuedMs: z.record(z.string(), count),
-  stuckRuns: z.array(z.object({ runId: z.string(), status: z.string(), ageMs: count })),
-  workers: z.array(
-    z.object({
-      name: z.string(),
-      heartbeatAgeMs: count,
-      queues: z.array(z.string()),
-      concurrency: count,
-      active: count,
-      version: z.string(),
-      providers: z.array(providerReport),
-    }),
-  ),
-  queues: z.record(
-    z.string(),
-    z.object({ waiting: count, active: count, delayed: count, failed: count, workers: count }),
-  ),
-  quarantined: count,
-  counters: z.record(z.string(), z.number()),
-  waits: z.object({
-    breakers: z.array(z.object({ target: z.string(), failures: count, openForMs: count.optional() })),
-    limiters: z.array(waiting.extend({ model: z.string() })),
-    money: z.array(waiting.extend({ tenant: z.string(), account: z.string() })),
-    people: z.array(waiting.extend({ tenant: z.string(), oldestMs: count })),
-    threads: z.array(
-      waiting.extend({ tenant: z.string(), threadId: z.string(), lockOwner: z.string(), suspended: z.boolean() }),
-    ),
-  }),
-  flows: z.array(z.object({ tenant: z.string(), lastDay: count, blocked: count, coversMs: count.optional() })),
 });
 
 const batchSummary = z.object({
@@ -204,7 +157,7 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     as: 'document',
     shape: z.object({
       checks: z.array(check).describe('The lines that are printed without `--json`.'),
-      diagnosis: diagnosis.optional().describe('The facts behind them; absent when Redis cannot be reached.'),
+      diagnosis: diagnosisView.optional().describe('The facts behind them; absent when Redis cannot be reached.'),
     }),
   },
   redrive: {

@@ -5,6 +5,7 @@ import type { Scope } from '../../shared/contract/config.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
+import type { Rights } from '../client/accept/validate.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { BodyRoom } from './body-room.ts';
 import type { ProducerMetrics } from './metrics.ts';
@@ -22,6 +23,9 @@ declare module 'fastify' {
     mill: Millrace;
     /** Names the API key without revealing it: `key:` and the first digits of its SHA-256; `local` without keys. */
     caller: string;
+    /** Whose client `mill` is, and what it may do. */
+    tenant: string;
+    rights: Rights;
   }
 }
 

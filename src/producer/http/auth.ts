@@ -17,6 +17,8 @@ const tenantWithoutKeys = 'default';
 export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]): void {
   app.decorateRequest('mill');
   app.decorateRequest('caller', '');
+  app.decorateRequest('tenant', '');
+  app.decorateRequest('rights', 'caller');
   app.addHook('onRoute', ({ url, config }) => {
     if (!config?.access) throw new RunError('internal', `route ${url} does not say what access it needs`);
   });
@@ -26,6 +28,8 @@ export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]
     const { tenant, caller, rights } = identify(request, access, apiKeys);
     request.mill = mill.forTenant(tenant, rights, request.id);
     request.caller = caller;
+    request.tenant = tenant;
+    request.rights = rights;
   });
 }
 

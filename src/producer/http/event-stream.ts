@@ -168,6 +168,12 @@ export function inDialect(format: StreamFormat, project: Projector): StreamForma
   return { ...format, frame: (event) => format.frames(project(event), event.sequenceNumber) };
 }
 
+/** The same format for events of many runs: there is nowhere to resume, so none of them has an id. */
+export function liveOnly(format: StreamFormat): Framing<RunEvent> {
+  if (format === ndjson) return ndjson;
+  return { ...sse, frame: (event) => Buffer.from(`event: ${event.type}\ndata: ${wireJson(event)}\n\n`) };
+}
+
 /** The same format, which takes note of every event and writes only what this profile shows. */
 export function shownOnly(format: StreamFormat, profile: EventProfile): StreamFormat {
   const isShown = shownIn(profile);

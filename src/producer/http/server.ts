@@ -5,6 +5,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import type { ApiKey, Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
+import { withoutWords } from '../../shared/contract/provider-report.ts';
 import { runQueue } from '../../shared/contract/queues.ts';
 import { newNonce, publicId } from '../../shared/base/ids.ts';
 import { invalid } from '../../shared/base/problems.ts';
@@ -22,6 +23,7 @@ import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { fileRoutes } from './routes/openai/files.ts';
+import { fleetRoutes } from './routes/fleet.ts';
 import { flowRoutes } from './routes/flows.ts';
 import { manyRunRoutes } from './routes/many-runs.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
@@ -115,6 +117,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   decisionRoutes,
   moneyRoutes,
   flowRoutes,
+  fleetRoutes,
   mcpPinRoutes,
   threadRoutes,
   fileRoutes,
@@ -173,13 +176,8 @@ function readinessProbes(mill: Millrace): ReadinessProbes {
   return {
     writeProblem: () => mill.writeProblem(),
     durability: async () => (await mill.diagnose()).durability,
-    providers: async () =>
-      (await mill.providers()).map(({ lastError, ...report }) => {
-        if (!lastError) return report;
-        // What a server wrote is for operators; this route is open.
-        const { message: _, ...error } = lastError;
-        return { ...report, lastError: error };
-      }),
+    // The route is open.
+    providers: async () => (await mill.providers()).map(withoutWords),
     unservedQueues: async () => {
       const queues = Object.entries(await mill.queueDepths());
       return queues

@@ -51,3 +51,10 @@ const ofRequest: ReadonlySet<string> = new Set([
 export function isOfProvider(kind: string): boolean {
   return !ofRequest.has(kind);
 }
+
+/** A report for readers that are no operators: without what a server wrote into an error. */
+export function withoutWords({ lastError, ...report }: ProviderReport): z.output<typeof providerReport> {
+  if (!lastError) return report;
+  const { message: _, ...error } = lastError;
+  return { ...report, lastError: error };
+}

@@ -117,7 +117,13 @@ test.each([
     { queues: { slow: { ...empty, waiting: 2 } }, oldestQueuedMs: { slow: 120_000 } },
     {},
   ],
-  ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
+  [
+    'a stuck run',
+    'stuck runs',
+    'fail',
+    { stuckRuns: [{ runId: 'R', tenant: 'default', status: 'running', ageMs: 90_000 }] },
+    {},
+  ],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
   ['runs that were requeued', 'requeued', 'warn', { counters: { requeued: 2, requeued_at: now } }, {}],
   ['runs that were requeued long ago', 'requeued', 'ok', { counters: { requeued: 2, requeued_at: before } }, {}],
@@ -289,7 +295,7 @@ test('every line that failed says what to do', () => {
     },
     durability: 'none',
     openRuns: 1,
-    stuckRuns: [{ runId: 'R', status: 'queued', ageMs: 99_999 }],
+    stuckRuns: [{ runId: 'R', tenant: 'default', status: 'queued', ageMs: 99_999 }],
     workers: [],
     queues: { runs: { ...unserved, waiting: 1 } },
   };

@@ -56,7 +56,7 @@ test('only open runs without a job that have not changed for a minute are stuck'
   await age(ended!.runId, { status: 'completed' });
 
   const { stuckRuns, openRuns, oldestQueuedMs } = await mill.diagnose();
-  expect(stuckRuns).toEqual([{ runId: lost!.runId, status: 'queued', ageMs: expect.any(Number) }]);
+  expect(stuckRuns).toEqual([{ runId: lost!.runId, tenant: 'default', status: 'queued', ageMs: expect.any(Number) }]);
   expect(openRuns).toBe(5);
   expect(oldestQueuedMs['runs']).toBeGreaterThanOrEqual(120_000);
   expect(recent!.status).toBe('queued');

@@ -33,6 +33,7 @@ export interface WorkerFacts extends Readonly<z.infer<typeof workerInfo>> {
 /** A run that is open, has not changed for 60 seconds and has no job that could continue it. */
 export interface StuckRun {
   readonly runId: string;
+  readonly tenant: string;
   readonly status: string;
   readonly ageMs: number;
 }
@@ -160,7 +161,7 @@ async function inspectOpen({ core, redis }: Connected): Promise<Pick<Diagnosis, 
     const ageMs = Math.max(0, now - Date.parse(updatedAt));
     if (status === 'queued') oldestQueuedMs[queue] = Math.max(oldestQueuedMs[queue] ?? 0, ageMs);
     if (ageMs < stuckAfterMs || (await core.queues.isPending(queue, runId, Number(segment)))) continue;
-    stuckRuns.push({ runId, status, ageMs });
+    stuckRuns.push({ runId, tenant: tenant ?? '', status, ageMs });
   }
   return { oldestQueuedMs, stuckRuns };
 }
