@@ -146,6 +146,7 @@ test('the API description has every route and every schema that it refers to', a
     Object.keys(methods).map((method) => `${method} ${path}`),
   );
   expect(described.sort()).toEqual([
+    'delete /v1/files/{id}',
     'delete /v1/threads',
     'delete /v1/threads/{id}',
     'get /healthz',
@@ -158,6 +159,9 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/costs',
     'get /v1/doctor',
     'get /v1/events',
+    'get /v1/files',
+    'get /v1/files/{id}',
+    'get /v1/files/{id}/content',
     'get /v1/fleet',
     'get /v1/flows',
     'get /v1/flows/report',
@@ -177,6 +181,7 @@ test('the API description has every route and every schema that it refers to', a
     'patch /v1/threads/{id}',
     'post /v1/budgets/{scope}/{id}/top-ups',
     'post /v1/chat/turns',
+    'post /v1/files',
     'post /v1/mcp/pins/{server}/accept',
     'post /v1/runs',
     'post /v1/runs/bulk',
