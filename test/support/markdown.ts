@@ -65,6 +65,19 @@ export function firstCells(markdown: string, heading?: string): string[] {
   return cells;
 }
 
+/** The rows of the first table behind the heading of this text, without its head: the source of each cell. */
+export function tableRows(markdown: string, heading: string): string[][] {
+  const tree = parsed(markdown);
+  const start = tree.children.findIndex((node) => node.type === 'heading' && textOf(node, markdown) === heading);
+  const table = tree.children.slice(start).find((node) => node.type === 'table');
+  const [, ...rows] = start === -1 ? [] : (table?.children ?? []);
+  return rows.map((row) =>
+    row.children.map(({ children }) =>
+      markdown.slice(children[0]?.position?.start.offset, children.at(-1)?.position?.end.offset),
+    ),
+  );
+}
+
 /** The blocks of code in a language, in their order. */
 export function codeBlocks(markdown: string, language: string): string[] {
   const blocks: string[] = [];

@@ -37,6 +37,7 @@ import type { RunFilter } from './run-filter.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
 import type { Threads } from './threads.ts';
+import type { WireStore } from './wire/wire-store.ts';
 
 /**
  * The methods of `Millrace`, over Redis as over HTTP: every one throws `RunError` with a code of the error table, and a run of
@@ -53,6 +54,11 @@ export class MillraceClient implements AsyncDisposable {
   /** The conversations of the tenant. */
   readonly threads: Threads;
   readonly #operations: Operations;
+
+  /** For the process that serves OpenAI's API. Undefined for a client over HTTP. */
+  static wireOf(mill: MillraceClient): WireStore | undefined {
+    return mill.#operations.wire;
+  }
 
   constructor(operations: Operations) {
     this.#operations = operations;

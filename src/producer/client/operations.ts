@@ -25,6 +25,7 @@ import type { ResultOptions } from './options.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 import type { RunFilter } from './run-filter.ts';
 import type { Threads } from './threads.ts';
+import type { WireStore } from './wire/wire-store.ts';
 
 /** From which event on, and until when. */
 export interface FollowOptions {
@@ -43,6 +44,8 @@ export interface Operations {
   readonly files: Files;
   readonly mcpPins: McpPins;
   readonly threads: Threads;
+  /** Only over Redis. */
+  readonly wire?: WireStore;
   accept(request: RunRequestInput, signal: AbortSignal | undefined): Promise<Accepted>;
   acceptMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]>;
   submitTurn(request: ChatTurnRequest, options: ChatOptions): Promise<OpenTurn>;

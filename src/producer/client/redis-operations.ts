@@ -26,6 +26,7 @@ import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
 import { checkRunId, checkTenant } from './accept/validate.ts';
 import { RedisThreads } from './threads.ts';
+import { WireStore } from './wire/wire-store.ts';
 
 /** The client over Redis. Connects in the background. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
 export function openRedis(options: MillraceOptions): Operations {
@@ -45,6 +46,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     files: new RedisFiles(client),
     mcpPins: new RedisMcpPins(client),
     threads: new RedisThreads(client),
+    wire: new WireStore(client),
     accept: (request, signal) => acceptRun(request, client, signal),
     acceptMany: (requests) => acceptRuns(requests, client),
     submitTurn: (request, options) => submitTurn(request, options, client),

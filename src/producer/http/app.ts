@@ -41,6 +41,8 @@ export interface Services {
   readonly bodyRoom: BodyRoom;
   /** Milliseconds between signs of life on an event stream. */
   readonly keepAliveMs: number;
+  /** Milliseconds that an answer of OpenAI's API waits for its run, and a stream for the next event. */
+  readonly answerWaitMs: number;
 }
 
 /**

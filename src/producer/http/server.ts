@@ -26,6 +26,10 @@ import { fileRoutes } from './routes/openai/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { flowRoutes } from './routes/flows.ts';
 import { manyRunRoutes } from './routes/many-runs.ts';
+import { chatRoutes } from './routes/openai/chat.ts';
+import { conversationRoutes } from './routes/openai/conversations.ts';
+import { modelRoutes } from './routes/openai/models.ts';
+import { responseRoutes } from './routes/openai/responses.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
@@ -49,6 +53,8 @@ const settings = {
   exposeHeadRoutes: false,
 };
 const defaultKeepAliveMs = 15_000;
+/** Below the ten minutes after which clients of OpenAI give up. */
+const defaultAnswerWaitMs = 300_000;
 /** From the start of draining until all connections are cut. */
 const drainMs = 4_000;
 
@@ -62,6 +68,8 @@ export interface ServerOptions {
   readonly metrics: ProducerMetrics;
   /** Milliseconds between signs of life on an event stream, default 15,000. */
   readonly keepAliveMs?: number;
+  /** How long an answer of OpenAI's API waits for its run, in milliseconds, default 300,000. */
+  readonly answerWaitMs?: number;
 }
 
 export interface ProducerServer {
@@ -72,7 +80,8 @@ export interface ProducerServer {
 
 /** Builds the producer's HTTP server; call `app.listen`. Does not own `mill`. */
 export async function createServer(options: ServerOptions): Promise<ProducerServer> {
-  const { mill, config, log, redactor, apiKeys, metrics, keepAliveMs = defaultKeepAliveMs } = options;
+  const { mill, config, log, redactor, apiKeys, metrics } = options;
+  const { keepAliveMs = defaultKeepAliveMs, answerWaitMs = defaultAnswerWaitMs } = options;
   const app = bareApp(options);
   const services: Services = {
     metrics,
@@ -82,6 +91,7 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
     bodyRoom: new BodyRoom(),
     readiness: new ProducerReadiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
     keepAliveMs,
+    answerWaitMs,
   };
   // Bodies are checked by the client, which every way in passes; here their schemas are documentation.
   app.setValidatorCompiler<z.ZodType>(({ httpPart, schema }) => {
@@ -121,6 +131,10 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   mcpPinRoutes,
   threadRoutes,
   fileRoutes,
+  modelRoutes,
+  chatRoutes,
+  responseRoutes,
+  conversationRoutes,
   serviceRoutes,
 ];
 

@@ -1,8 +1,8 @@
-import { assertNever, errorTable, type ErrorInfo } from '../../shared/base/errors.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { microcentsPerUsd, type RunUsage } from '../../shared/contract/money.ts';
 import { isTerminalStatus, type RunRequestInput, type RunStatus, type RunView } from '../../shared/contract/run.ts';
 import { grossInput } from '../../shared/dialects/dialect.ts';
-import { wireErrorOf } from './wire-error.ts';
+import { wireErrorOf, type WireError } from './wire-error.ts';
 import { runRequestOf, type WireEndpoint } from './run-request.ts';
 
 /** As much of a run as its answers need. */
@@ -17,17 +17,18 @@ export function answerOf(endpoint: WireEndpoint, run: AnsweredRun, body: unknown
   return endpoint === '/v1/responses' ? responseOf(run, request) : chatCompletionOf(run, request);
 }
 
-/** The error that a run ended with, as that API shows it, and the status of an answer with it. Undefined: it has an answer. */
-export function failureOf({
-  runId,
-  status,
-  error,
-}: AnsweredRun): { readonly status: number; readonly body: object } | undefined {
-  const info: ErrorInfo | undefined =
-    status === 'cancelled' ? { code: 'cancelled', message: 'the run was cancelled', retryable: false } : error;
-  if (!info) return undefined;
-  const http = errorTable[info.code].http;
-  return { status: http, body: wireErrorOf({ ...info, details: { runId } }, http) };
+/** The error that a run ended with, which names it. Undefined: it has an answer. Its run has had its tries: a repeat finds the same. */
+export function errorOf({ runId, status, error }: AnsweredRun): RunError | undefined {
+  const failed = status === 'cancelled' ? ({ code: 'cancelled', message: 'the run was cancelled' } as const) : error;
+  return failed && new RunError(failed.code, failed.message, { details: { runId }, retryable: false });
+}
+
+/** The same as an answer. */
+export function failureOf(run: AnsweredRun): { readonly status: number; readonly body: WireError } | undefined {
+  const error = errorOf(run);
+  if (!error) return undefined;
+  const { code, message, retryable, details, http } = error;
+  return { status: http, body: wireErrorOf({ code, message, retryable, details }, http) };
 }
 
 export function responseIdOf(runId: string): string {
@@ -55,7 +56,7 @@ function ownFacts({ runId, status, costMicrocents, steps }: AnsweredRun, { agent
 }
 
 /** `POST /v1/chat/completions`. */
-export function chatCompletionOf(run: AnsweredRun, request: RunRequestInput): object {
+export function chatCompletionOf(run: AnsweredRun, request: RunRequestInput) {
   const { runId, result, usage } = run;
   const message = { role: 'assistant', content: result?.text ?? '', refusal: null, annotations: [] };
   return {
@@ -88,10 +89,11 @@ export function chatUsageOf(usage: RunUsage | undefined): object | undefined {
 }
 
 /** `POST /v1/responses`, and the same run read again, whatever it was asked for with. */
-export function responseOf(run: AnsweredRun, request: RunRequestInput): object {
+export function responseOf(run: AnsweredRun, request: RunRequestInput) {
   const { runId, status, result } = run;
   const answer = result?.text ?? '';
-  const output = isTerminalStatus(status) && result ? [messageItem(runId, run.steps, answer, 'completed')] : [];
+  const output =
+    isTerminalStatus(status) && result ? [messageItem(messageIdOf(runId, run.steps), answer, 'completed')] : [];
   const state = responseStatusOf(run);
   return {
     ...frameOf(run, request),
@@ -135,15 +137,15 @@ function frameOf({ runId, createdAt }: Pick<AnsweredRun, 'runId' | 'createdAt'>,
 }
 
 /** Of a run that was not asked for through this API: its agent. */
-function modelOf({ wire, agent, agentVersion }: RunRequestInput): string {
+export function modelOf({ wire, agent, agentVersion }: RunRequestInput): string {
   return wire?.model ?? (agentVersion === undefined ? agent : `${agent}@${agentVersion}`);
 }
 
-export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
-export function messageItem(runId: string, step: number, text: string, status: ItemStatus): object {
+export function messageItem(id: string, text: string, status: ItemStatus): object {
   return {
-    id: messageIdOf(runId, step),
+    id,
     type: 'message',
     role: 'assistant',
     status,

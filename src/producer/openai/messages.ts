@@ -1,10 +1,14 @@
 import { z } from 'zod';
+import { fileId } from '../../shared/contract/files.ts';
+import { hasFiles, joinedParts, type InputPart } from '../../shared/contract/input-parts.ts';
 import type { HistoryMessage } from '../../shared/contract/request/history.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { refused } from './fields.ts';
 
+/** Of a `data:` URL: more than the largest body. */
+const maxUrlChars = 64 * 1024 * 1024;
+
 const ownTools = 'an agent has its own tools; leave calls and results of tools out, it looks up again what it needs';
-const noPicture = 'this build reads text only here';
 
 const textPart = z.strictObject({
   type: z.enum(['text', 'input_text', 'output_text']),
@@ -12,10 +16,37 @@ const textPart = z.strictObject({
   annotations: refused('an agent cites nothing of what was said before'),
   logprobs: refused('the request has no probabilities'),
 });
+
+const detail = z.enum(['auto', 'low', 'high']).nullish();
+const url = z.string().max(maxUrlChars);
+const name = z.string().min(1).max(200).nullish();
+const dataUrl = url.regex(/^data:/i, 'must be data:<media type>;base64,…');
+
+/** Each is an image or a document: by its URL, which may be `data:…`, or as a file that was uploaded. */
+const filePart = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('image_url'), image_url: z.strictObject({ url, detail }) }),
+  z.strictObject({ type: z.literal('input_image'), image_url: url.nullish(), file_id: fileId.nullish(), detail }),
+  z.strictObject({
+    type: z.literal('file'),
+    file: z.strictObject({ file_id: fileId.nullish(), file_data: dataUrl.nullish(), filename: name }),
+  }),
+  z.strictObject({
+    type: z.literal('input_file'),
+    file_id: fileId.nullish(),
+    file_data: dataUrl.nullish(),
+    file_url: url.nullish(),
+    filename: name,
+  }),
+]);
+type FilePart = z.infer<typeof filePart>;
+
 const otherPart = z
-  .looseObject({ type: z.enum(['image_url', 'input_image', 'input_file', 'file', 'input_audio', 'refusal']) })
-  .refine(() => false, `is refused: ${noPicture}`);
-const content = z.union([z.string(), z.array(z.discriminatedUnion('type', [textPart, otherPart]))]);
+  .looseObject({ type: z.enum(['input_audio', 'refusal']) })
+  .refine(() => false, 'is refused: an agent reads text, images and documents');
+const content = z.union([
+  z.string(),
+  z.array(z.discriminatedUnion('type', [textPart, ...filePart.options, otherPart])),
+]);
 type Content = z.infer<typeof content>;
 
 const noNames = refused('people in a conversation have no names here; write who speaks into the text');
@@ -58,15 +89,19 @@ const callItem = z.looseObject({ type: z.string() }).refine(() => false, `is ref
 export const inputItem = z.union([messageItem, ownItem, callItem]);
 export type InputItem = z.infer<typeof inputItem>;
 
-interface Said {
+export interface Said {
   readonly role: 'system' | 'developer' | 'user' | 'assistant';
-  readonly content: string;
+  readonly parts: readonly InputPart[];
+}
+
+export function textIn({ parts }: Pick<Said, 'parts'>): string {
+  return joinedParts(parts).text;
 }
 
 /** What a request says, in the parts that a run has for it. */
 export interface Conversation {
   readonly history: readonly HistoryMessage[];
-  readonly input: string;
+  readonly input: string | readonly InputPart[];
   /** Of the caller, in their order. */
   readonly instructions: readonly string[];
 }
@@ -81,12 +116,21 @@ export function conversationOf(said: readonly Said[], param: string): Conversati
       details: [{ path: param, message }],
     });
   }
-  const history = spoken.slice(0, -1).flatMap(({ role, content: text }): HistoryMessage[] => {
-    if (text === '') return [];
-    return role === 'assistant' ? [{ role, content: text }] : [{ role: 'user', content: text }];
+  const before = spoken.slice(0, -1);
+  const history = before.flatMap((message): HistoryMessage[] => {
+    const content = textIn(message);
+    if (content === '') return [];
+    return message.role === 'assistant' ? [{ role: 'assistant', content }] : [{ role: 'user', content }];
   });
-  const instructions = said.filter(({ role }) => role === 'system' || role === 'developer');
-  return { history, input: last.content, instructions: instructions.map(({ content: text }) => text) };
+  const instructions = said.filter(({ role }) => role === 'system' || role === 'developer').map(textIn);
+  return { history, input: inputOf(last.parts, before), instructions };
+}
+
+/** What was said before has text only: its files go before the input. */
+function inputOf(parts: readonly InputPart[], before: readonly Said[]): Conversation['input'] {
+  const earlier = before.flatMap((message) => message.parts.filter(({ type }) => type !== 'text'));
+  if (earlier.length > 0) return [{ type: 'text', text: 'From earlier messages:' }, ...earlier, ...parts];
+  return hasFiles(parts) ? parts : joinedParts(parts).text;
 }
 
 export function saidInChat(messages: readonly ChatMessage[]): readonly Said[] {
@@ -96,7 +140,7 @@ export function saidInChat(messages: readonly ChatMessage[]): readonly Said[] {
       case 'developer':
       case 'user':
       case 'assistant':
-        return [{ role: message.role, content: textOf(message.content ?? '') }];
+        return [{ role: message.role, parts: partsOf(message.content ?? '') }];
       case 'tool':
       case 'function':
         return [];
@@ -107,13 +151,59 @@ export function saidInChat(messages: readonly ChatMessage[]): readonly Said[] {
 }
 
 export function saidInInput(input: string | readonly InputItem[]): readonly Said[] {
-  if (typeof input === 'string') return [{ role: 'user', content: input }];
-  return input.flatMap((item) =>
-    'role' in item ? [{ role: item.role as Said['role'], content: textOf(item.content as Content) }] : [],
-  );
+  if (typeof input === 'string') return [{ role: 'user', parts: partsOf(input) }];
+  return input.flatMap((item) => {
+    const message = messageItem.safeParse(item).data;
+    return message ? [{ role: message.role, parts: partsOf(message.content) }] : [];
+  });
 }
 
-function textOf(given: Content): string {
-  if (typeof given === 'string') return given;
-  return given.map((part) => ('text' in part ? String(part.text) : '')).join('\n');
+function partsOf(given: Content): readonly InputPart[] {
+  if (typeof given === 'string') return [{ type: 'text', text: given }];
+  return given.flatMap((part): InputPart[] => {
+    switch (part.type) {
+      case 'text':
+      case 'input_text':
+      case 'output_text':
+        return [{ type: 'text', text: part.text }];
+      case 'image_url':
+      case 'input_image':
+      case 'file':
+      case 'input_file':
+        return [fileOf(part)];
+      case 'input_audio':
+      case 'refusal':
+        return [];
+      default:
+        return assertNever(part);
+    }
+  });
+}
+
+function fileOf(part: FilePart): InputPart {
+  switch (part.type) {
+    case 'image_url': {
+      const { url: link, detail: wanted } = part.image_url;
+      return { type: 'image', url: link, ...(wanted && { detail: wanted }) };
+    }
+    case 'input_image': {
+      const { file_id: id, image_url: link, detail: wanted } = part;
+      return { type: 'image', ...sourceOf(id, link), ...(wanted && { detail: wanted }) };
+    }
+    case 'file': {
+      const { file_id: id, file_data: data, filename } = part.file;
+      return { type: 'file', ...sourceOf(id, data), ...(filename && { name: filename }) };
+    }
+    case 'input_file': {
+      const { file_id: id, file_data: data, file_url: link, filename } = part;
+      return { type: 'file', ...sourceOf(id, data ?? link), ...(filename && { name: filename }) };
+    }
+    default:
+      return assertNever(part);
+  }
+}
+
+/** Where the bytes are. A part without any is refused where its run is accepted, which names the place. */
+function sourceOf(id: string | null | undefined, link: string | null | undefined) {
+  return id ? { fileId: id } : { url: link ?? '' };
 }

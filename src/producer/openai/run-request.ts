@@ -151,7 +151,7 @@ function runOf(
   return defined({
     ...agentNamed(asked.model),
     ...extras,
-    input,
+    input: typeof input === 'string' ? input : [...input],
     executionId,
     thread: thread ?? extras.thread,
     history: history.length > 0 ? [...history] : undefined,

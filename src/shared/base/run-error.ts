@@ -119,6 +119,16 @@ export const errorTable = {
     'both',
     'The thread waits for a decision and refuses new messages. A delayed run fails with it.',
   ),
+  run_suspended: final(
+    409,
+    'admission',
+    'The run waits for a person or for money, and the answer that was asked for cannot show it. It goes on once that is decided; `details.runId` names it.',
+  ),
+  still_running: retry(
+    504,
+    'admission',
+    'The answer did not come within the time that this route waits. The run goes on; `details.runId` names it.',
+  ),
   execution_not_found: final(404, 'admission', 'The events of this run are past their retention.'),
   replay_truncated: final(
     410,

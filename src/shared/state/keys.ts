@@ -67,6 +67,8 @@ const openRunKeyNames = (prefix: string) => ({
   checks: `${prefix}:_:checks`,
   /** Sorted set of runs that have not ended, by the time at which they were listed. */
   open: `${prefix}:_:open`,
+  /** The execution id that a request with this digest got, for repeats that do not name it. */
+  repeat: (tenant: string, digest: string) => `${prefix}:_:repeat:${tenant}:${digest}`,
   /** Set of a tenant's runs that have not ended, to be counted. It may contain some that ended with their process. */
   openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,
   /** Sorted set of a tenant's runs by creation time. */
@@ -144,6 +146,8 @@ const limitKeyNames = (prefix: string) => ({
 const threadKeyNames = (prefix: string) => ({
   /** What belongs to one thread; `part` names the key within it. It is kept until a caller deletes the thread. */
   thread: (tenant: string, threadId: string, part: ThreadPart) => `${prefix}:{thread:${tenant}:${threadId}}:${part}`,
+  /** Hash of what a caller said of a thread before any run was in it. */
+  conversation: (tenant: string, threadId: string) => `${prefix}:{thread:${tenant}:${threadId}}:conversation`,
   /** Sorted set of a tenant's threads by the time of their last change. */
   threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
   /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { runRequest } from '../../../src/shared/contract/run.ts';
+import { runRequestBody } from '../../../src/shared/contract/run.ts';
 import { fieldsLeftToAgent, runRequestOf, type WireEndpoint } from '../../../src/producer/openai/run-request.ts';
 
 const chat = '/v1/chat/completions';
@@ -32,7 +32,7 @@ describe('a whole conversation', () => {
   ];
   const expected = {
     agent: 'support',
-    input: 'Where is\norder 7?',
+    input: 'Where is\n\norder 7?',
     history: [
       { role: 'user', content: 'Hello' },
       { role: 'assistant', content: 'Hello!' },
@@ -44,7 +44,7 @@ describe('a whole conversation', () => {
   test('becomes input, history and instructions, and is a request that a run accepts', () => {
     const request = runRequestOf(chat, { model: 'support', messages, stream: true, tools: null });
     expect(request).toEqual(expected);
-    expect(runRequest.parse(request)).toEqual(expected);
+    expect(runRequestBody.parse(request)).toEqual(expected);
   });
 
   test('is the same as the input of a response, whose instructions come first', () => {
@@ -104,7 +104,7 @@ test('what metadata says about the run is mapped, and stays in its metadata', ()
     metadata,
     wire: { endpoint: chat, model: 'support' },
   });
-  runRequest.parse(request);
+  runRequestBody.parse(request);
 });
 
 test('extras that make no sense name the key of metadata', () => {
@@ -160,9 +160,46 @@ test('values that ask for nothing are no reason to refuse', () => {
   expect(problemsOf(chat, { model: 'support', messages: said, ...nothing })).toEqual([]);
 });
 
-test('results of tools, and pictures where they cannot be read, are refused by their place', () => {
+test('pictures and documents become parts of the input, those of earlier messages first', () => {
+  const picture = 'data:image/png;base64,AAAA';
+  const messages = [
+    { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png', detail: 'low' } }] },
+    { role: 'assistant', content: 'A cat.' },
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'And this?' },
+        { type: 'image_url', image_url: { url: picture } },
+        { type: 'file', file: { file_id: 'file-01JD0000000000000000000000', filename: 'a.pdf' } },
+      ],
+    },
+  ];
+  const request = runRequestOf(chat, { model: 'support', messages });
+  expect(request.history).toEqual([{ role: 'assistant', content: 'A cat.' }]);
+  expect(request.input).toEqual([
+    { type: 'text', text: 'From earlier messages:' },
+    { type: 'image', url: 'https://example.com/a.png', detail: 'low' },
+    { type: 'text', text: 'And this?' },
+    { type: 'image', url: picture },
+    { type: 'file', fileId: 'file-01JD0000000000000000000000', name: 'a.pdf' },
+  ]);
+  const content = [
+    { type: 'input_image', image_url: picture, detail: 'auto' },
+    { type: 'input_file', file_url: 'https://example.com/a.pdf' },
+    { type: 'input_file', file_data: 'data:application/pdf;base64,AAAA', filename: 'b.pdf' },
+  ];
+  expect(runRequestOf(responses, { model: 'support', input: [{ role: 'user', content }] }).input).toEqual([
+    { type: 'image', url: picture, detail: 'auto' },
+    { type: 'file', url: 'https://example.com/a.pdf' },
+    { type: 'file', url: 'data:application/pdf;base64,AAAA', name: 'b.pdf' },
+  ]);
+});
+
+test('results of tools, and sounds, are refused by their place', () => {
   const messages = [...said, { role: 'tool', tool_call_id: 'c', content: 'shipped' }, ...said];
   expect(problemsOf(chat, { model: 'support', messages })).toEqual([expect.stringMatching(/^messages\.1.*own tools/)]);
+  const sound = [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'mp3' } }] }];
+  expect(problemsOf(chat, { model: 'support', messages: sound })[0]).toMatch(/^messages\.0\.content/);
 });
 
 test('fields that the agent decides are named, and only those that were given', () => {
