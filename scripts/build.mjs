@@ -27,7 +27,12 @@ for (const asset of assets) {
 const { messages, pkg } = await publint({ pkgDir: root, strict: true });
 for (const message of messages) console.error(`package.json: ${formatMessage(message, pkg)}`);
 if (messages.length > 0) process.exit(1);
-for (const door of ['dist/producer/index.js', 'dist/worker/index.js', 'dist/testing/index.js'])
+for (const door of [
+  'dist/producer/index.js',
+  'dist/producer/client/remote/entry.js',
+  'dist/worker/index.js',
+  'dist/testing/index.js',
+])
   await import(pathToFileURL(join(root, door)).href);
 console.error(`dist/ is built (${assets.length} files beside the code)`);
 // The doors may have timers; the build ends all the same.

@@ -5,6 +5,7 @@ import { registerHooks } from 'node:module';
 
 const own = {
   millrace: new URL('../src/producer/index.ts', import.meta.url).href,
+  'millrace/client': new URL('../src/producer/client/remote/entry.ts', import.meta.url).href,
   'millrace/worker': new URL('../src/worker/index.ts', import.meta.url).href,
   'millrace/testing': new URL('../src/testing/index.ts', import.meta.url).href,
 };

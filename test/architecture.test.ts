@@ -117,6 +117,27 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     { 'src/worker/main.ts': `import { b } from '../producer/b.ts';`, 'src/producer/b.ts': '' },
     'worker/entry may not import producer',
   ],
+  [
+    'a module of Node in a browser',
+    {
+      'src/producer/client/remote/entry.ts': `export { a } from '../a.ts';`,
+      'src/producer/client/a.ts': `import { hostname } from 'node:os'; export const a = hostname();`,
+    },
+    'is loaded by browsers, and loads node:os',
+  ],
+  [
+    'a schema in a browser',
+    { 'src/producer/client/remote/entry.ts': `import { z } from 'zod';` },
+    'is loaded by browsers, and loads zod',
+  ],
+  [
+    'Redis in a browser, behind a dynamic import',
+    {
+      'src/producer/client/remote/entry.ts': `await import('../../../shared/state/b.ts');`,
+      'src/shared/state/b.ts': '',
+    },
+    'is loaded by browsers, and reaches Redis',
+  ],
   ['bullmq in the runner', { 'src/worker/run/a.ts': `import type { Job } from 'bullmq';` }, 'may not import bullmq'],
   [
     'bullmq in the producer',

@@ -2,6 +2,9 @@
 import '../shared/base/node-version.ts';
 
 export { Millrace } from './client/millrace.ts';
+export { MillraceClient } from './client/facade.ts';
+export type { Identity } from './client/operations.ts';
+export type { RemoteOptions } from './client/remote/options.ts';
 export { RunHandle, type ApproveCalls, type DenyCalls } from './client/run-handle.ts';
 export type {
   DialectEventsOptions,
@@ -18,6 +21,7 @@ export type { ListQuery, RunsPage } from './client/list-runs.ts';
 export type { CancelManyRequest, ManyAnswer, RunCounts } from './client/many-runs.ts';
 export type { RunFilter } from './client/run-filter.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
+export type { OpenTurn } from './client/chat/known-turn.ts';
 export type { ChatLine } from './client/chat/chat-line.ts';
 export { ChatTurn, type ChatLinesOptions } from './client/chat/chat-turn.ts';
 export { chatTurnRequest, type ChatOptions, type ChatTurnRequest } from './client/chat/open-turn.ts';

@@ -61,6 +61,10 @@ const entryPoints =
 const ownWriters =
   /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/http\/console|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
 const publicDoors = /^src\/(worker|producer|testing)\/index\.ts$/;
+/** What a browser or an edge function loads first. Nothing behind it needs Node, Redis or the schemas. */
+export const browserDoor = 'src/producer/client/remote/entry.ts';
+const browserPackages: ReadonlySet<string> = new Set(['eventsource-parser']);
+
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 
 /** What the outside knows about the tree that is checked. */
@@ -85,7 +89,7 @@ export function violations(house: House): string[] {
       );
     }
   }
-  return [...found, ...cycles(facts)];
+  return [...found, ...cycles(facts), ...browserBreaks(facts)];
 }
 
 /** The room of a file, or undefined for a file that stands in no room. */
@@ -110,6 +114,23 @@ function ruleBreaks(path: string, module: ModuleFacts, house: House): string[] {
   if (module.readsEnvironment && !entryPoints.test(path)) found.push(`${path}: reads process.env`);
   if (module.stringifies && !ownWriters.test(path)) found.push(`${path}: writes JSON without jsonText`);
   if (module.importsComputed && !house.loaders.has(path)) found.push(`${path}: imports a computed name`);
+  return found;
+}
+
+/** What the program of a browser would load, from its door on, and has no use for. */
+function browserBreaks(facts: ReadonlyMap<string, ModuleFacts>): string[] {
+  const found: string[] = [];
+  const seen = new Set<string>();
+  const load = (path: string): void => {
+    if (seen.has(path)) return;
+    seen.add(path);
+    if (roomOf(path) === 'shared/state') found.push(`${path}: is loaded by browsers, and reaches Redis`);
+    for (const specifier of facts.get(path)?.loads ?? []) {
+      if (specifier.startsWith('.')) load(posix.join(posix.dirname(path), specifier));
+      else if (!browserPackages.has(specifier)) found.push(`${path}: is loaded by browsers, and loads ${specifier}`);
+    }
+  };
+  load(browserDoor);
   return found;
 }
 

@@ -4,6 +4,8 @@ import { parseSync } from 'vite';
 export interface ModuleFacts {
   /** Every specifier it names: static, type-only, re-exported, dynamic, and in `import('…')` types. */
   readonly imports: readonly string[];
+  /** Those that are still there when types are gone: what a program really loads. */
+  readonly loads: readonly string[];
   /** What it takes from where: specifier and name, `*` for all of a module. */
   readonly takes: readonly (readonly [specifier: string, name: string])[];
   /** It calls `import(…)` with something that is not a literal. */
@@ -25,13 +27,17 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
     importsComputed: false,
     readsEnvironment: false,
     stringifies: false,
+    loaded: [] as string[],
   };
   visit(program, (node) => {
     if (node.type === 'ImportExpression' || node.type === 'TSImportType') {
       const specifier = literal(node['source']);
       if (specifier === undefined) found.importsComputed = true;
       else found.imports.push(specifier);
-      if (specifier !== undefined && node.type === 'ImportExpression') found.takes.push([specifier, '*']);
+      if (specifier !== undefined && node.type === 'ImportExpression') {
+        found.takes.push([specifier, '*']);
+        found.loaded.push(specifier);
+      }
     }
     if (readsEnvironment(node)) found.readsEnvironment = true;
     if (stringifies(node)) found.stringifies = true;
@@ -43,6 +49,13 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
       ...module.staticImports.map((statement) => statement.moduleRequest.value),
       ...reexported,
       ...found.imports,
+    ],
+    loads: [
+      ...module.staticImports
+        .filter(({ entries }) => entries.length === 0 || entries.some(({ isType }) => !isType))
+        .map(({ moduleRequest }) => moduleRequest.value),
+      ...exported.flatMap(({ moduleRequest, isType }) => (moduleRequest && !isType ? [moduleRequest.value] : [])),
+      ...found.loaded,
     ],
     takes: [
       ...module.staticImports.flatMap(({ moduleRequest, entries }) =>

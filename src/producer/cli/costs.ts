@@ -31,7 +31,7 @@ export const addCosts = command('costs', {
     await using mill = openClient(cli);
     const report = await mill.costs(defined({ from, to, by }));
     if (json) return printJson(cli, report);
-    cli.stdout.write(textOf(report, mill.tenant, cli.stdout));
+    cli.stdout.write(textOf(report, (await mill.whoami()).tenant, cli.stdout));
     for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
     return exitCodes.ok;
   },

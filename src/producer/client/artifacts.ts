@@ -13,7 +13,6 @@ import {
   type ProgressNote,
   type ProgressQuery,
 } from '../../shared/contract/artifacts.ts';
-import type { StoredMedia } from '../../shared/state/results/media-store.ts';
 import { readNotes, readTexts, redisProgress } from '../../shared/state/results/progress-notes.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
@@ -76,7 +75,10 @@ export async function writeProgress(
 }
 
 /** Bytes that a run of the tenant generated. */
-export type MediaFile = StoredMedia;
+export interface MediaFile {
+  readonly mediaType: string;
+  readonly bytes: Uint8Array;
+}
 
 export async function readMedia(handle: string, { core, tenant }: TenantClient): Promise<MediaFile> {
   const sha256 = sha256Of(handle);

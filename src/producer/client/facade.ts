@@ -22,7 +22,7 @@ import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
 import type { FlowsPage, FlowsQuery } from './flows/flows.ts';
 import type { ListQuery, RunsPage } from './list-runs.ts';
 import type { McpPins } from './mcp-pins.ts';
-import type { Operations } from './operations.ts';
+import type { Identity, Operations } from './operations.ts';
 import type {
   DialectEventsOptions,
   EvaluateRun,
@@ -44,7 +44,8 @@ import type { WireStore } from './wire/wire-store.ts';
  * another tenant is `run_not_found`.
  */
 export class MillraceClient implements AsyncDisposable {
-  readonly tenant: string;
+  /** Undefined over HTTP, where the API key names it: see {@link whoami}. */
+  readonly tenant: string | undefined;
   /** What the tenant, its batches and its runs may spend. */
   readonly budgets: Budgets;
   /** What batches read and write, and what runs are given. */
@@ -69,10 +70,16 @@ export class MillraceClient implements AsyncDisposable {
     this.threads = operations.threads;
   }
 
+  /** On whose behalf this client asks. Over HTTP: the tenant and the rights of the API key. Throws `unauthorized`. */
+  async whoami(): Promise<Identity> {
+    return await this.#operations.whoami();
+  }
+
   /**
    * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
    * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
-   * runs that it accepts carry `requestId` into the log lines of their workers.
+   * runs that it accepts carry `requestId` into the log lines of their workers. Throws `validation` over HTTP, where the API key
+   * names the tenant.
    */
   forTenant(tenant: string, rights?: Rights, requestId?: string): MillraceClient {
     return new MillraceClient(this.#operations.forTenant(tenant, rights, requestId));
@@ -225,8 +232,16 @@ export class MillraceClient implements AsyncDisposable {
     const from = dialect ? readFrom(dialect, after) : after;
     const events = this.#operations.events(runId, { after: from, signal });
     if (!dialect && profile === 'full') return events;
-    const project = dialect ? createProjector(dialect, this, after) : (event: RunEvent) => [event];
-    return eachProjected<RunEvent | DialectEvent>(events, projectShown(profile, project));
+    if (!dialect)
+      return eachProjected(
+        events,
+        projectShown(profile, (event) => [event]),
+      );
+    const projected = (tenant: string) =>
+      eachProjected(events, projectShown(profile, createProjector(dialect, { tenant }, after)));
+    const { tenant } = this;
+    // A dialect names the tenant, which is asked for where it is not known.
+    return tenant === undefined ? later(async () => projected((await this.whoami()).tenant)) : projected(tenant);
   }
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
@@ -350,12 +365,18 @@ export class MillraceClient implements AsyncDisposable {
     return await this.#operations.agents();
   }
 
-  /** Announces agents, so that `enqueue` knows their names. Workers do it at start. */
+  /**
+   * Announces agents, so that `enqueue` knows their names. Workers do it at start. Throws `validation` over HTTP: no API key has
+   * this right.
+   */
   async registerAgents(agents: readonly AgentView[]): Promise<void> {
     await this.#operations.registerAgents(agents);
   }
 
-  /** Takes agents back that no worker serves any more; those that one does serve come back within a minute. */
+  /**
+   * Takes agents back that no worker serves any more; those that one does serve come back within a minute. Throws `validation` over
+   * HTTP.
+   */
   async forgetAgents(ids: readonly string[]): Promise<void> {
     await this.#operations.forgetAgents(ids);
   }
@@ -402,4 +423,8 @@ export class MillraceClient implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+async function* later<T>(begin: () => Promise<AsyncIterable<T>>): AsyncGenerator<T, void, undefined> {
+  yield* await begin();
 }

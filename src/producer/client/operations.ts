@@ -34,12 +34,27 @@ export interface FollowOptions {
   readonly signal: AbortSignal | undefined;
 }
 
+/** On whose behalf a client asks. */
+export interface Identity {
+  readonly tenant: string;
+  /** `operator`: may raise what operators have set, and change the money of the tenant. */
+  readonly rights: Rights;
+}
+
+/** Queues and model providers as the fleet has them. */
+export interface Fleet {
+  readonly queues: Readonly<Record<string, QueueState>>;
+  readonly providers: readonly ProviderReport[];
+}
+
 /**
  * What the client asks for on behalf of one tenant. It has two forms: over Redis (`redis-operations.ts`), and over HTTP
  * (`remote/`). Each method promises what the method of the same name of `Millrace` does, and throws the same errors.
  */
 export interface Operations {
-  readonly tenant: string;
+  /** Undefined over HTTP, where the producer knows it. */
+  readonly tenant: string | undefined;
+  whoami(): Promise<Identity>;
   readonly budgets: Budgets;
   readonly files: Files;
   readonly mcpPins: McpPins;

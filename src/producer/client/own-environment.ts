@@ -1,4 +1,4 @@
-import { parseConfig } from '../../shared/contract/config.ts';
+import { parseConfig, parseRemoteConfig, type RemoteSettings } from '../../shared/contract/config.ts';
 import { findDevState } from './dev-state.ts';
 import type { MillraceOptions } from './options.ts';
 
@@ -13,6 +13,11 @@ const settings = [
   'REDIS_TLS_KEY',
   'MILLRACE_PREFIX',
 ] as const;
+
+/** The producer that `MILLRACE_URL` names, or undefined. Throws `invalid_config`. */
+export function remoteFromSurroundings(): RemoteSettings | undefined {
+  return parseRemoteConfig(process.env);
+}
 
 /**
  * Where Redis is for a client that was given no address, and its prefix unless that was given: what the environment sets;

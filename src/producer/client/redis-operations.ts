@@ -42,6 +42,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
   const { tenant, core } = client;
   return {
     tenant,
+    whoami: async () => ({ tenant, rights: client.rights }),
     budgets: new RedisBudgets(client),
     files: new RedisFiles(client),
     mcpPins: new RedisMcpPins(client),

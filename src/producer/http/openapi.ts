@@ -19,7 +19,7 @@ import { budgetView, runUsage } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { approvalView } from '../client/approvals.ts';
-import { chatLine } from '../client/chat/chat-line.ts';
+import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../client/costs.ts';
 import { flowReport } from '../client/flows/flow-report.ts';
@@ -70,6 +70,7 @@ z.globalRegistry
   .add(runRequestBody, { id: 'RunRequest' })
   .add(chatTurnRequest, { id: 'ChatTurnRequest' })
   .add(chatLine, { id: 'ChatLine' })
+  .add(chatTurnView, { id: 'ChatTurn' })
   .add(runView, { id: 'Run' })
   .add(runOutcomeView, { id: 'RunOutcome' })
   .add(acceptedRun, { id: 'AcceptedRun' })

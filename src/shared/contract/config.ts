@@ -1,3 +1,4 @@
+import { defined } from '../base/collections.ts';
 import { problemsOf } from '../base/problems.ts';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
@@ -63,6 +64,12 @@ export const configSchema = z.object({
   ),
   REDIS_TLS_CERT: setText.describe('PEM file of the client certificate. With `REDIS_TLS_KEY`.'),
   REDIS_TLS_KEY: setText.describe('PEM file of the key of the client certificate.'),
+  MILLRACE_URL: webUrl.describe(
+    'URL of a producer. Commands and `new Millrace()` then speak HTTP and need no Redis; it counts before `REDIS_URL`. Processes (`producer`, `worker`, `dev`) do not read it.',
+  ),
+  MILLRACE_API_KEY: setText.describe(
+    'Key that goes with `MILLRACE_URL`, one of the producer’s `MILLRACE_API_KEYS`. It names the tenant.',
+  ),
   MILLRACE_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 letters, digits, _ or -')
@@ -271,6 +278,21 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
     throw new RunError('invalid_config', `invalid configuration:\n  ${problems.join('\n  ')}`, { details: problems });
   }
   return Object.freeze({ ...parsed.data, REDIS_URL: redisUrlOf(parsed.data) });
+}
+
+/** Where a client finds a producer, and its key. */
+export interface RemoteSettings {
+  readonly url: string;
+  readonly apiKey?: string;
+}
+
+/** What the environment says about reaching Millrace over HTTP, or undefined. Throws `invalid_config`. */
+export function parseRemoteConfig(env: Record<string, string | undefined>): RemoteSettings | undefined {
+  const { MILLRACE_URL: url, MILLRACE_API_KEY: apiKey } = parseConfig({
+    MILLRACE_URL: env['MILLRACE_URL'],
+    MILLRACE_API_KEY: env['MILLRACE_API_KEY'],
+  });
+  return url === undefined ? undefined : defined({ url, apiKey });
 }
 
 const redisSettings = {

@@ -118,10 +118,10 @@ test('a run that is redriven before the worker that ended it has cleaned up stay
   const { mill, redis, keys } = world;
   const { runId } = (await failedRun(world)).run;
   await mill.redrive({ runId, deadlineMs: 60_000 });
-  await forgetOpen(runKeySpace(redis, keys), runId, mill.tenant);
+  await forgetOpen(runKeySpace(redis, keys), runId, mill.tenant ?? 'default');
 
   expect(await redis.zscore(keys.open, runId)).not.toBeNull();
   expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
   expect(await redis.zscore(keys.deadlines, runId)).not.toBeNull();
-  expect(await redis.sismember(keys.openOf(mill.tenant), runId)).toBe(1);
+  expect(await redis.sismember(keys.openOf(mill.tenant ?? 'default'), runId)).toBe(1);
 });

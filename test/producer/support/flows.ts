@@ -39,7 +39,8 @@ export async function runWithFlows(world: FlowsWorld, found: readonly Found[]): 
       return { ...aFinding(runId, `call-${i}`, changes), timestamp, type: `dataflow.${decision}` } as OutgoingEvent;
     }),
   );
-  if (found.some(({ agoMs }) => agoMs !== undefined)) await dateBack(world.redis, world.keys.audit(world.mill.tenant));
+  if (found.some(({ agoMs }) => agoMs !== undefined))
+    await dateBack(world.redis, world.keys.audit(world.mill.tenant ?? 'default'));
   return written;
 }
 
@@ -54,8 +55,12 @@ async function runWithEvents(
 ): Promise<string> {
   const space = runKeySpace(redis, keys);
   // Without a job, so that no worker takes it.
-  const run = newRun(runRequest.parse({ agent: 'support', input: 'x' }), { tenant: mill.tenant }, newNonce());
-  await createRuns([run], mill.tenant, space);
+  const run = newRun(
+    runRequest.parse({ agent: 'support', input: 'x' }),
+    { tenant: mill.tenant ?? 'default' },
+    newNonce(),
+  );
+  await createRuns([run], mill.tenant ?? 'default', space);
   const { runId } = run;
   const runs = redisRuns({ ...space, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId, { owner: newNonce() });

@@ -21,7 +21,7 @@ export async function suspendedRun(
     { v: 1, t: 'suspended', seq: 1, reason, at },
   ];
   await redis.rpush(keys.journal(run.runId), ...entries.map((entry) => JSON.stringify(entry)));
-  await redis.zadd(keys.asking(mill.tenant), Date.now(), run.runId);
+  await redis.zadd(keys.asking(mill.tenant ?? 'default'), Date.now(), run.runId);
   const fields = { status: 'suspended', held: '0', owner: '', pending: JSON.stringify(items), costMicrocents: '42' };
   await writer.emit([{ type: 'run.suspended', reason, pending: items }], { fields });
   return run;

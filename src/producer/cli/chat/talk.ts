@@ -88,7 +88,8 @@ export class Talk {
     const executionId = `chat:${randomBytes(12).toString('hex')}`;
     const message = { ...request, input: text, thread: this.thread, executionId };
     const { runId } = await watch.again(() => mill.enqueue(message, { signal: stop }));
-    const own = runIdForExecution(mill.tenant, executionId);
+    const { tenant } = await watch.again(() => mill.whoami());
+    const own = runIdForExecution(tenant, executionId);
     if (runId === own) this.#follow(own);
     else this.#wasSteered(runId, own);
   }

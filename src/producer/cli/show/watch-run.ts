@@ -31,7 +31,7 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
   const timeout = options.timeoutMs === undefined ? undefined : AbortSignal.timeout(options.timeoutMs);
   const signal = timeout ? AbortSignal.any([cli.interrupted, timeout]) : cli.interrupted;
   const { after = 0, dialect } = options;
-  const project = dialect && createProjector(dialect, mill, after);
+  const project = dialect && createProjector(dialect, await mill.whoami(), after);
   const print = (event: RunEvent) => {
     if (!project && !options.json) {
       printer.print(event);
@@ -77,8 +77,8 @@ interface Advice extends Disposable {
  */
 export function adviseIfIdle(mill: Millrace, say: (advice: string) => void): Advice {
   const advise = async () => {
-    const { workers } = await mill.diagnose();
-    if (workers.length === 0)
+    const queues = Object.values(await mill.queueDepths());
+    if (queues.every(({ workers }) => workers === 0))
       say('No worker is running: start one with `millrace worker`, or all with `millrace dev`.');
   };
   const timer = setTimeout(() => void advise().catch(() => {}), adviseAfterMs);

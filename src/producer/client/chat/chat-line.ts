@@ -12,4 +12,15 @@ export const chatLine = z.object({
     ),
   data: z.unknown().optional(),
 });
+/** A turn that has a run, as an answer names it. */
+export const chatTurnView = z.object({
+  runId: z.string(),
+  executionId: z.string(),
+  tenantId: z.string(),
+  sessionId: z.string(),
+  turnIndex: z.int().min(0).optional().describe('Absent for a run that was not submitted as a turn.'),
+  attached: z.boolean().describe('The run was there already.'),
+  replayed: z.boolean().describe('It had even ended.'),
+});
+
 export type ChatLine = Readonly<z.infer<typeof chatLine>>;

@@ -25,12 +25,13 @@ export class ChatTurn {
   readonly attached: boolean;
   /** Its run had even ended. */
   readonly replayed: boolean;
-  readonly #turn: OpenTurn;
+  /** What names the turn, and what was known of it when it was submitted or found. */
+  readonly turn: OpenTurn;
   readonly #reads: TurnReads;
 
   constructor(reads: TurnReads, turn: OpenTurn) {
     this.#reads = reads;
-    this.#turn = turn;
+    this.turn = turn;
     this.runId = turn.runId;
     this.executionId = turn.executionId;
     this.attached = turn.attached;
@@ -44,7 +45,7 @@ export class ChatTurn {
    * the run goes on.
    */
   events({ after = 0, signal }: ChatLinesOptions = {}): AsyncIterableIterator<ChatLine> {
-    return stoppable([signal], (stop) => follow(this.#turn, after, this.#reads, stop));
+    return stoppable([signal], (stop) => follow(this.turn, after, this.#reads, stop));
   }
 
   /** The text of the answer, once there is one. Throws the error that the run ended with, and `cancelled`. */

@@ -29,6 +29,13 @@ const agentsRoute = route('read', {
   response: { 200: z.object({ agents: z.array(agentView) }), ...errors },
 });
 
+const whoamiRoute = route('read', {
+  operationId: 'getIdentity',
+  summary: 'Say whose key this is',
+  description: 'The tenant that the API key names, and whether it may do what needs the scope `admin` (`operator`).',
+  response: { 200: z.object({ tenant: z.string(), rights: z.enum(['operator', 'caller']) }), ...errors },
+});
+
 export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Services): void {
   const config = { access: 'open' } as const;
   // Never asks Redis: restarting a producer does not bring Redis back.
@@ -50,6 +57,7 @@ export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Ser
     void reply.headers({ 'content-security-policy': consolePolicy, 'referrer-policy': 'no-referrer' });
     return await reply.type('text/html; charset=utf-8').send(consoleHtml);
   });
+  app.get('/v1/whoami', whoamiRoute, async ({ tenant, rights }) => ({ tenant, rights }));
   app.get('/v1/agents', agentsRoute, async ({ mill }) => ({
     agents: [...(await mill.agents())],
   }));

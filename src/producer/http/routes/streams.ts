@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { createProjector, dialectNames, readFrom, eventProfiles } from '../../../shared/dialects/project.ts';
 import { eventSchema } from '../../../shared/contract/event.ts';
 import type { App, Services } from '../app.ts';
-import { errors, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { errors, route, runIdParam, wholeNumberParam } from '../openapi.ts';
 import {
   lastEventId,
   resumeHeaders,
@@ -13,7 +13,7 @@ import {
   chatFraming,
 } from '../event-stream.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import { chatLine } from '../../client/chat/chat-line.ts';
+import { chatLine, chatTurnView } from '../../client/chat/chat-line.ts';
 import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/open-turn.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import type { ProducerMetrics } from '../metrics.ts';
@@ -65,24 +65,39 @@ const turnSchema = {
   }),
   querystring: z.object({
     after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after the line with this `seq`.'),
+    stream: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe(
+        '`false`: answers 202 at once with what names the turn; its run is followed by itself. Default `true`.',
+      ),
   }),
   body: chatTurnRequest.describe('May be absent when `X-Execution-ID` names a turn that was submitted before.'),
-  response: { 200: lineStream, ...errors },
+  response: { 200: lineStream, 202: chatTurnView, ...errors },
 };
+
+const findTurnRoute = route('read', {
+  operationId: 'findChatTurn',
+  summary: 'Find a turn of a chat',
+  description:
+    'A turn that was submitted before, by its execution id. 404 `execution_not_found` when nothing is known of it any more.',
+  params: z.object({ executionId: z.string().describe('As `X-Execution-ID` names it') }),
+  response: { 200: chatTurnView, ...errors },
+});
 
 /** Errors that are known before the first event or line are JSON with their status. */
 export function streamRoutes(app: App, services: Services): void {
   app.get(
     '/v1/runs/:id/events',
     { schema: eventsSchema, config: { access: 'read', waits: true } },
-    async ({ mill, params, query, headers }, reply) => {
+    async ({ mill, tenant, params, query, headers }, reply) => {
       const after = lastEventId(headers) ?? query.after ?? 0;
       using answer = services.openAnswers.wait(reply.raw);
       const dialect = query.dialect === 'native' ? undefined : query.dialect;
       const from = dialect ? readFrom(dialect, after) : after;
       const events = mill.events(params.id, { after: from, signal: answer.signal })[Symbol.asyncIterator]();
       const format = formatFor(headers.accept);
-      const projected = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
+      const projected = dialect ? inDialect(format, createProjector(dialect, { tenant }, after)) : format;
       const framing = shownOnly(projected, query.profile ?? 'full');
       await sendStream(events, { framing, look: () => mill.get(params.id) }, reply, services);
     },
@@ -93,6 +108,7 @@ export function streamRoutes(app: App, services: Services): void {
     async ({ mill, body, query, headers }, reply) => {
       const after = lastEventId(headers) ?? query.after ?? 0;
       const turn = await open(mill, body, headers['x-execution-id'], services.metrics);
+      if (query.stream === 'false') return await reply.code(202).send(turn.turn);
       using answer = services.openAnswers.wait(reply.raw);
       const lines = turn.events({ after, signal: answer.signal });
       const sending = {
@@ -100,9 +116,13 @@ export function streamRoutes(app: App, services: Services): void {
         look: () => mill.get(turn.runId),
         headers: { 'x-execution-id': turn.executionId, 'x-run-id': turn.runId },
       };
-      await sendStream(lines, sending, reply, services);
+      return await sendStream(lines, sending, reply, services);
     },
   );
+  app.get('/v1/chat/turns/:executionId', findTurnRoute, async ({ mill, params }) => {
+    const { turn } = await mill.chatTurn(params.executionId);
+    return turn;
+  });
 }
 
 /** With a body the turn is submitted, unless it was before; without one it has to be there. */

@@ -16,13 +16,17 @@ export interface ClientWorld {
   readonly bull: (queue: string, rest: string) => string;
 }
 
+/** What tests get for a client over Redis: itself, or in the suites of the contract one over HTTP to a producer that has it. */
+export const worldForm: { of: (mill: Millrace) => Promise<Millrace> } = { of: async (mill) => mill };
+
 export async function clientWorld(options: Partial<MillraceOptions> = {}): Promise<ClientWorld> {
   const prefix = options.prefix ?? testPrefix();
   const mill = new Millrace({ redis: inject('redisUrl'), ...options, prefix });
   onTestFinished(() => mill.close());
+  const shown = await worldForm.of(mill);
   const redis = await testRedis('work', inject('redisUrl'));
   const bull = (queue: string, rest: string) => `${bullPrefix(prefix, false)}:${queue}:${rest}`;
-  return { mill, prefix, redis, keys: keysFor(prefix), bull };
+  return { mill: shown, prefix, redis, keys: keysFor(prefix), bull };
 }
 
 /** Throws when an event does not have its documented form. */
