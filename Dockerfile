@@ -35,7 +35,8 @@ COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/bin ./bin
 COPY --from=build /app/dist ./dist
 COPY LICENSE ./
-RUN mkdir /agents /app/.compile-cache && chown 1000:1000 /app/.compile-cache
+# A new volume that is mounted on /artifacts takes over its owner.
+RUN mkdir /agents /artifacts /app/.compile-cache && chown 1000:1000 /artifacts /app/.compile-cache
 USER 1000
 # The cache is keyed by user id and Node version, so it is filled here, as the user and with the Node that will run.
 # Afterwards nothing under / has to be writable.

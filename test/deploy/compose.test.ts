@@ -97,12 +97,21 @@ test('two workers serve runs and one serves quarantine, one run at a time', () =
 });
 
 test('agents are mounted read-only for workers only, and only workers get the provider key', () => {
-  expect(worker.volumes).toEqual(['./agents:/agents:ro']);
-  expect(quarantine.volumes).toEqual(['./agents:/agents:ro']);
-  expect(producer.volumes).toBeUndefined();
+  for (const { volumes } of [worker, quarantine]) expect(volumes).toContain('./agents:/agents:ro');
+  expect(producer.volumes?.join(' ')).not.toContain('/agents');
   expect(producer.environment).not.toHaveProperty('OPENAI_API_KEY');
   expect(worker.environment).toHaveProperty('OPENAI_API_KEY');
   expect(source).toMatch(/OPENAI_API_KEY: \$\{OPENAI_API_KEY:\?/);
+});
+
+test('all services of ours keep files and large results in one volume, which the image lets them write to', () => {
+  for (const { volumes, environment } of Object.values(ours)) {
+    expect(volumes).toContain('artifacts:/artifacts');
+    expect(environment).toMatchObject({ ARTIFACT_STORE: 'file:/artifacts' });
+  }
+  expect(compose.volumes).toHaveProperty('artifacts');
+  const image = readFileSync(join(import.meta.dirname, '../../Dockerfile'), 'utf8');
+  expect(image).toMatch(/^RUN mkdir .*\/artifacts .*chown 1000:1000 \/artifacts /m);
 });
 
 test.each(Object.entries(ours))('the configuration of the %s is accepted and has no unknown name', (_, service) => {

@@ -274,6 +274,26 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     expect(container(render(minimal), 'worker').volumeMounts.map((mount) => mount.name)).toEqual(['tmp']);
   });
 
+  test('the volume of files and large results is mounted into all pods, at the folder that they are told', () => {
+    const volume = ['--set', 'artifactVolume.persistentVolumeClaim.claimName=shared'];
+    const all = render([...minimal, '--set', 'config.ARTIFACT_STORE=file:///var/lib/files', ...volume]);
+    for (const component of ['producer', 'worker', 'quarantine']) {
+      const { volumes } = find(all, 'Deployment', component).spec.template.spec;
+      expect(volumes).toContainEqual({ name: 'artifacts', persistentVolumeClaim: { claimName: 'shared' } });
+      const mount = { name: 'artifacts', mountPath: '/var/lib/files' };
+      expect(container(all, component).volumeMounts).toContainEqual(mount);
+    }
+  });
+
+  test('a folder of files that pods do not share stops the rendering, and so does a volume without a folder', () => {
+    expect(() => template([...minimal, '--set', 'config.ARTIFACT_STORE=file:/files'])).toThrow('set artifactVolume');
+    expect(() => template([...minimal, '--set', 'artifactVolume.emptyDir.medium=Memory'])).toThrow(
+      'artifactVolume needs config.ARTIFACT_STORE',
+    );
+    const s3 = render([...minimal, '--set', 'config.ARTIFACT_STORE=s3://bucket']);
+    expect(container(s3, 'producer').volumeMounts.map((mount) => mount.name)).toEqual(['tmp']);
+  });
+
   test('a change of the configuration or of an agent rolls the pods that read it', () => {
     const sums = (values: readonly string[], component: string) =>
       find(render(values), 'Deployment', component).spec.template.metadata.annotations;

@@ -176,3 +176,30 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 2
 {{- end }}
+
+{{- /* The folder of files and large results; empty where they are elsewhere. */ -}}
+{{- define "millrace.artifactFolder" -}}
+{{- $store := toString (default "" .Values.config.ARTIFACT_STORE) }}
+{{- if hasPrefix "file:" $store }}
+{{- $store | trimPrefix "file:" | replace "///" "/" }}
+{{- else if .Values.artifactVolume }}
+{{- fail "artifactVolume needs config.ARTIFACT_STORE, for instance file:/artifacts" }}
+{{- end }}
+{{- end }}
+
+{{- define "millrace.artifactMount" -}}
+{{- $folder := include "millrace.artifactFolder" .root }}
+{{- if .root.Values.artifactVolume }}
+- name: artifacts
+  mountPath: {{ $folder }}
+{{- else if and $folder (not .values.extraVolumeMounts) }}
+{{- fail (printf "config.ARTIFACT_STORE names the folder %s: set artifactVolume, so that producers and workers share it" $folder) }}
+{{- end }}
+{{- end }}
+
+{{- define "millrace.artifactVolume" -}}
+{{- with .root.Values.artifactVolume }}
+- name: artifacts
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { defined } from '../../shared/base/collections.ts';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -44,6 +45,7 @@ async function dev(cli: Cli): Promise<ExitCode> {
     throw new RunError('invalid_config', message);
   }
   const script = scriptFor(cli, config);
+  const artifactStore = storeFor(cli);
   const { stdout } = cli;
   const say = (text: string) => void stdout.write(`${text}\n`);
   const warn = (text: string) => say(yellow(stdout, text));
@@ -57,6 +59,7 @@ async function dev(cli: Cli): Promise<ExitCode> {
     env: {
       ...cli.env,
       MILLRACE_SCRIPT: script ?? cli.env['MILLRACE_SCRIPT'],
+      ARTIFACT_STORE: artifactStore,
       WORKER_QUEUES: cli.env['WORKER_QUEUES'] ?? 'runs,quarantine',
       SHUTDOWN_GRACE_MS: cli.env['SHUTDOWN_GRACE_MS'] ?? String(devGraceMs),
     },
@@ -81,7 +84,10 @@ async function dev(cli: Cli): Promise<ExitCode> {
   const forget = (ids: readonly string[]) => mill.forgetAgents(ids);
   // Of the private Redis this is the only worker: what earlier ones announced is gone.
   if (!cli.env['REDIS_URL']) await forget(await announcedBut(reload.agents, mill));
-  writeDevState(cli.cwd, { redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid, agents });
+  writeDevState(
+    cli.cwd,
+    defined({ redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid, agents, artifactStore }),
+  );
   try {
     say(greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, { script, agents: reload.agents }));
     log.open();
@@ -93,6 +99,12 @@ async function dev(cli: Cli): Promise<ExitCode> {
     removeDevState(cli.cwd);
   }
   return exitCodes.ok;
+}
+
+/** A folder beside the data of the private Redis, unless one is set: another Redis may have other workers. */
+function storeFor(cli: Cli): string | undefined {
+  const set = cli.env['ARTIFACT_STORE'] || undefined;
+  return set ?? (cli.env['REDIS_URL'] ? undefined : `file:${join(devFolder(cli.cwd), 'artifacts')}`);
 }
 
 async function announcedBut(ids: readonly string[], mill: Millrace): Promise<readonly string[]> {

@@ -9,6 +9,8 @@ export const devState = z.object({
   pid: z.int().min(1),
   /** The folder of its agents. */
   agents: z.string().optional(),
+  /** Where its files are, as `ARTIFACT_STORE`. */
+  artifactStore: z.string().optional(),
 });
 
 /** Where a running `millrace dev` can be reached, as other programs find it in `.millrace/dev.json`. */

@@ -12,6 +12,7 @@ const settings = [
   'REDIS_TLS_CERT',
   'REDIS_TLS_KEY',
   'MILLRACE_PREFIX',
+  'ARTIFACT_STORE',
 ] as const;
 
 /** The producer that `MILLRACE_URL` names, or undefined. Throws `invalid_config`. */
@@ -20,14 +21,21 @@ export function remoteFromSurroundings(): RemoteSettings | undefined {
 }
 
 /**
- * Where Redis is for a client that was given no address, and its prefix unless that was given: what the environment sets;
- * without `REDIS_URL`, which production requires, the development stack of the working directory or of a folder above it; and
- * `redis://127.0.0.1:6379` when none runs. Throws `invalid_config`.
+ * Where Redis is for a client that was given no address, its prefix, and the store of its files, unless those were given: what the
+ * environment sets; without `REDIS_URL`, which production requires, the development stack of the working directory or of a folder
+ * above it; and `redis://127.0.0.1:6379` when none runs. Throws `invalid_config`.
  */
-export function fromSurroundings({ prefix }: Pick<MillraceOptions, 'prefix'>): { redis: string; prefix: string } {
+export function fromSurroundings(
+  given: Pick<MillraceOptions, 'prefix' | 'artifactStore'>,
+): Required<Pick<MillraceOptions, 'redis' | 'prefix' | 'artifactStore'>> {
   const set = Object.fromEntries(settings.map((name) => [name, process.env[name]]));
   const config = parseConfig(set);
   const dev = set['REDIS_URL'] ? undefined : findDevState(process.cwd());
-  const own = prefix ?? (set['MILLRACE_PREFIX'] || undefined);
-  return { redis: dev?.redisUrl ?? config.REDIS_URL, prefix: own ?? dev?.prefix ?? config.MILLRACE_PREFIX };
+  const prefix = given.prefix ?? (set['MILLRACE_PREFIX'] || undefined);
+  const store = given.artifactStore ?? (set['ARTIFACT_STORE'] ? config.ARTIFACT_STORE : undefined);
+  return {
+    redis: dev?.redisUrl ?? config.REDIS_URL,
+    prefix: prefix ?? dev?.prefix ?? config.MILLRACE_PREFIX,
+    artifactStore: store ?? dev?.artifactStore ?? config.ARTIFACT_STORE,
+  };
 }

@@ -32,8 +32,17 @@ import { WireStore } from './wire/wire-store.ts';
 export function openRedis(options: MillraceOptions): Operations {
   const tenant = checkTenant(options.tenant ?? 'default');
   const { redis, requestId } = options;
-  const settings = redis === undefined ? { ...options, ...fromSurroundings(options) } : { ...options, redis };
-  const core = new ClientCore(settings);
+  const core = new ClientCore(
+    redis === undefined ? { ...options, ...fromSurroundings(options) } : { ...options, redis },
+  );
+  return operationsOver(core, { tenant, requestId });
+}
+
+/** The same over connections that this client owns from now on. */
+export function operationsOver(
+  core: ClientCore,
+  { tenant, requestId }: Pick<TenantClient, 'tenant' | 'requestId'>,
+): Operations {
   return redisOperations({ tenant, rights: 'operator', requestId, core }, () => core.close());
 }
 

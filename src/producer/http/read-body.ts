@@ -2,6 +2,7 @@ import { depthOver, maxLevels } from '../../shared/base/json.ts';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
+import { orLate } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { App } from './app.ts';
 import type { BodyRoom, BodyShare } from './body-room.ts';
@@ -70,19 +71,30 @@ export interface BodyReading {
   readonly limitBytes: number;
   readonly share: BodyShare;
   readonly signal?: AbortSignal;
+  /** In which the whole body must have come, in milliseconds. */
+  readonly arrivesInMs?: number;
 }
+
+/** A client that sends a byte now and then would keep its share of the room. */
+const usualArrivalMs = 120_000;
 
 /**
  * The bytes of a body as they arrive, none of them before there is room for it. Throws `payload_too_large`,
- * `overloaded`, and `invalid_json` when the client breaks off. Leaves the rest unread when its reader stops.
+ * `overloaded`, and `invalid_json` when the client breaks off or takes too long. Leaves the rest unread when its reader stops.
  */
-export async function* bodyChunks(body: Readable, { limitBytes, share, signal }: BodyReading): AsyncGenerator<Buffer> {
+export async function* bodyChunks(body: Readable, reading: BodyReading): AsyncGenerator<Buffer> {
+  const { limitBytes, share, signal, arrivesInMs = usualArrivalMs } = reading;
   const announced = Number((body as IncomingMessage).headers?.['content-length'] ?? 0);
   if (announced > limitBytes) throw tooLarge(limitBytes);
+  const endMs = performance.now() + arrivesInMs;
   let bytes = 0;
+  // An iterator that destroyed the request would cut the connection that the answer needs.
+  const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Buffer>;
   try {
-    // An iterator that destroyed the request would cut the connection that the answer needs.
-    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    for (;;) {
+      const step = await orLate(endMs - performance.now(), chunks.next(), () => tooSlow(arrivesInMs));
+      if (step.done === true) return;
+      const chunk = step.value;
       bytes += chunk.length;
       if (bytes > limitBytes) throw tooLarge(limitBytes);
       await share.take(chunk.length, signal);
@@ -91,6 +103,9 @@ export async function* bodyChunks(body: Readable, { limitBytes, share, signal }:
   } catch (error) {
     if (error instanceof RunError || !body.errored) throw error;
     throw new RunError('invalid_json', 'the client broke off before the body was complete', { cause: error });
+  } finally {
+    // Not awaited: it ends after a read that is under way.
+    void chunks.return?.();
   }
 }
 
@@ -138,6 +153,10 @@ export class BodyBytes implements Disposable {
   #free(until: number): void {
     for (; this.#freed < until; this.#freed++) this.#pieces[this.#freed]?.buffer.resize(0);
   }
+}
+
+function tooSlow(arrivesInMs: number): never {
+  throw new RunError('invalid_json', `the body did not arrive within ${arrivesInMs / 1_000} seconds`);
 }
 
 function tooLarge(limitBytes: number): RunError {

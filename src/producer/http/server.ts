@@ -40,8 +40,8 @@ import { threadRoutes } from './routes/threads.ts';
 
 const settings = {
   bodyLimit: 1024 * 1024,
-  /** A request must have arrived within this, a body of 64 MiB included. */
-  requestTimeout: 120_000,
+  /** A request must have arrived within this, a file of 200 MB over a slow line included. JSON has two minutes (`read-body.ts`). */
+  requestTimeout: 3_600_000,
   /** Silence after which a connection is cut. Longer than the longest wait for a result, which is silent throughout. */
   connectionTimeout: 90_000,
   /** Longer than the usual minute of load balancers, which would otherwise use a connection that we just closed. */

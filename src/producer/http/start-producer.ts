@@ -6,7 +6,9 @@ import type { Log } from '../../shared/base/log.ts';
 import { Redactor, cutText } from '../../shared/base/redact.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
 import { clientOptions, type RunFact } from '../client/options.ts';
-import { Millrace } from '../client/millrace.ts';
+import { ClientCore } from '../client/client-core.ts';
+import { MillraceClient } from '../client/facade.ts';
+import { operationsOver } from '../client/redis-operations.ts';
 import type { App } from './app.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
@@ -28,7 +30,8 @@ export interface RunningProducer {
 
 /**
  * Starts the producer and resolves when it listens; it does so also while Redis is away, and is then not ready. Throws
- * `invalid_config` when it would be open to every client, when its port is taken, and when Redis keeps less than
+ * `invalid_config` when it would be open to every client, when its port is taken, when the store of `ARTIFACT_STORE` cannot be
+ * written to, and when Redis keeps less than
  * `MILLRACE_DURABILITY` asks for; `queue_unavailable` when that cannot be found out.
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
@@ -39,8 +42,10 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     report(fact);
     if (fact.kind === 'ended') metrics.runEnded({ ...fact, kind: fact.jobKind });
   };
-  const mill = new Millrace({ ...clientOptions(config), namesAddress: false, onError: reportOnce(log), onRun });
+  const core = new ClientCore({ ...clientOptions(config), namesAddress: false, onError: reportOnce(log), onRun });
+  const mill = new MillraceClient(operationsOver(core, { tenant: 'default', requestId: undefined }));
   try {
+    await core.files.open(log);
     await checkDurability(mill, config, log);
     const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });
     await listen(server.app, config);
@@ -78,7 +83,11 @@ function readApiKeys({ MILLRACE_API_KEYS: source, HOST }: Config): readonly ApiK
 }
 
 /** With a level to keep, refuses to start below it. Otherwise only logs what is not kept, once it is known. */
-async function checkDurability(mill: Millrace, { MILLRACE_DURABILITY: required }: Config, log: Log): Promise<void> {
+async function checkDurability(
+  mill: MillraceClient,
+  { MILLRACE_DURABILITY: required }: Config,
+  log: Log,
+): Promise<void> {
   if (required === 'any') {
     void mill.diagnose().then(
       ({ durability }) => {
@@ -135,7 +144,12 @@ const maxListBytes = 4 * 1024 * 1024;
  * code, so a worker process reads them, not this one. Never rejects: workers announce their agents themselves, and
  * without any everything still works.
  */
-export async function registerAgentsOf(folder: string, mill: Millrace, log: Log, signal: AbortSignal): Promise<void> {
+export async function registerAgentsOf(
+  folder: string,
+  mill: MillraceClient,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   if (!existsSync(folder)) return;
   try {
     const { agents, problems } = await listAgents(folder, signal);

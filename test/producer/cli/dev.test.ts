@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,6 +66,13 @@ test('dev runs a private stack that answers, is found by other commands, and end
   expect(run.stderr).toContain('← lookup_order Order 7 waits for a part');
   expect(run.stdout).toContain('Order 7 waits for a part that comes in next week.');
   expect(run.code).toBe(0);
+
+  const form = new FormData();
+  form.append('purpose', 'user_data');
+  form.append('file', new Blob([Buffer.alloc(17 * 1024 * 1024)]), 'large.bin');
+  expect((await fetch(`${state.url}/v1/files`, { method: 'POST', body: form })).status).toBe(200);
+  expect(readdirSync(join(cwd, '.millrace/artifacts/files'))).toHaveLength(1);
+  expect(state.artifactStore).toBe(`file:${cwd}/.millrace/artifacts`);
 
   const second = await millraceProcess(['dev'], { cwd });
   expect(second.stderr).toContain(`it runs already (pid ${dev.pid})`);

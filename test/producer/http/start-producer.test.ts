@@ -1,4 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { startProducer, type RunningProducer } from '../../../src/producer/http/start-producer.ts';
@@ -8,7 +10,8 @@ import { sha256 } from '../../../src/shared/base/ids.ts';
 import { createLog, silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { call } from '../../support/http.ts';
-import { testPrefix, until } from '../../support/redis.ts';
+import { keysFor } from '../../../src/shared/state/keys.ts';
+import { testPrefix, testRedis, until } from '../../support/redis.ts';
 
 const nowhere = join(import.meta.dirname, 'there-is-no-such-folder');
 
@@ -64,6 +67,34 @@ test('a port that is taken is a mistake of the configuration', async () => {
     code: 'invalid_config',
     message: expect.stringContaining('EADDRINUSE'),
   });
+});
+
+test('a store of files that cannot be written to is a mistake of the configuration', async () => {
+  await expect(start({ ARTIFACT_STORE: 'file:/dev/null/files' })).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringContaining('ARTIFACT_STORE: files cannot be written in /dev/null/files'),
+  });
+});
+
+test('a producer whose folder of files is another one than that of other processes says so', async () => {
+  const MILLRACE_PREFIX = testPrefix();
+  const lines: string[] = [];
+  const log = createLog('test', 'warn', new Redactor([]), { write: (line: string) => lines.push(line) });
+  const folder = () => {
+    const root = mkdtempSync(join(tmpdir(), 'millrace-files-'));
+    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    return { MILLRACE_PREFIX, ARTIFACT_STORE: `file:${root}` };
+  };
+  const own = folder();
+  await start(own, log);
+  const redis = await testRedis('work');
+  await until('the folder is announced', () => redis.exists(keysFor(MILLRACE_PREFIX).artifactRoot));
+  await start(own, log);
+  await start(folder(), log);
+  await until('a warning', () => lines.length > 0);
+  expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual([
+    'ARTIFACT_STORE is not the folder that other processes use: mount the same one everywhere',
+  ]);
 });
 
 test('the agents of its folder are announced before any worker is there', async () => {

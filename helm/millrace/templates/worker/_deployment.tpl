@@ -46,6 +46,9 @@ spec:
           volumeMounts:
             - name: tmp
               mountPath: /tmp
+            {{- with include "millrace.artifactMount" $pod | trim }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- if include "millrace.agentsConfigMap" .root }}
             - name: agents
               mountPath: /agents
@@ -68,6 +71,9 @@ spec:
         - name: tmp
           emptyDir:
             sizeLimit: 64Mi
+        {{- with include "millrace.artifactVolume" $pod | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- with include "millrace.agentsConfigMap" .root }}
         - name: agents
           configMap:

@@ -1,6 +1,6 @@
 import { defined } from '../../../shared/base/collections.ts';
 import { parseConfig, type Config } from '../../../shared/contract/config.ts';
-import { clientOptions } from '../../client/options.ts';
+import { artifactStoreOf, clientOptions } from '../../client/options.ts';
 import { Millrace } from '../../client/millrace.ts';
 import type { Cli } from '../cli.ts';
 import { findDevState } from '../../client/dev-state.ts';
@@ -13,7 +13,13 @@ export function configOf(cli: Cli): Config {
   const config = parseConfig(cli.env);
   const dev = cli.env['REDIS_URL'] ? undefined : findDevState(cli.cwd);
   if (!dev) return config;
-  return { ...config, REDIS_URL: dev.redisUrl, MILLRACE_PREFIX: cli.env['MILLRACE_PREFIX'] || dev.prefix };
+  const store = cli.env['ARTIFACT_STORE'] ? undefined : dev.artifactStore;
+  return {
+    ...config,
+    REDIS_URL: dev.redisUrl,
+    MILLRACE_PREFIX: cli.env['MILLRACE_PREFIX'] || dev.prefix,
+    ARTIFACT_STORE: store === undefined ? config.ARTIFACT_STORE : artifactStoreOf(store),
+  };
 }
 
 /** A client for this command, to be closed by it. Throws `invalid_config`. */
