@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from 'openai';
+import OpenAI, { type APIError, BadRequestError, ConflictError, NotFoundError } from 'openai';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
 import { until } from '../support/redis.ts';
@@ -206,7 +206,7 @@ describe('a response', () => {
         if (event.type === 'response.output_text.delta') own.child.signal('SIGKILL');
       }
     };
-    await expect(cut()).rejects.toThrow();
+    await expect(cut()).rejects.toThrow('terminated');
     const last = seen.at(-1)?.sequence_number ?? 0;
     const rest = await clientOf(world.url).responses.retrieve(id, { stream: true, starting_after: last });
     world.provider.gates.open('resume');
@@ -223,13 +223,15 @@ describe('a response', () => {
 /** Passes requests on. The first answers to each request are lost: a 503 in the place of one, a connection that breaks in that of the next. */
 async function lossyProxy(target: string): Promise<{ readonly url: string; readonly tries: () => number }> {
   let tries = 0;
-  const server = createServer(async (request, response) => {
-    const n = ++tries;
+  const server = createServer((request, response) => {
+    void lose(request, response, ++tries);
+  });
+  const lose = async (request: IncomingMessage, response: ServerResponse, n: number) => {
     const answer = await passOn(request, target);
     if (n === 1) response.writeHead(503, { 'retry-after-ms': '1' }).end('{}');
     else if (n === 2) request.socket.destroy();
     else sendBack(answer, response);
-  });
+  };
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, tries: () => tries };

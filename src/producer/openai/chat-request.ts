@@ -58,4 +58,3 @@ export const chatFields = {
 
 /** What `POST /v1/chat/completions` takes. */
 export const chatRequest = z.strictObject(chatFields);
-export type ChatRequest = z.output<typeof chatRequest>;

@@ -24,8 +24,6 @@ export interface PreviousTurn {
 
 /** What is known of a request beside its body. */
 export interface WireCaller {
-  /** The same id again is the same run. */
-  readonly executionId?: string | undefined;
   /** What `previous_response_id` of the body names. Absent: the field is refused. */
   readonly previous?: PreviousTurn | undefined;
   /** A line of a batch cannot be streamed, and is in the background anyway. */
@@ -90,7 +88,7 @@ function chatRun(body: unknown, caller: WireCaller): RunRequestInput {
   refuseStream(asked, caller);
   const said = conversationOf(saidInChat(asked.messages), 'messages');
   const { response_format: format, max_completion_tokens, max_tokens } = asked;
-  return runOf(asked, said, caller, {
+  return runOf(asked, said, {
     wire: { endpoint: '/v1/chat/completions', model: asked.model },
     maxOutputTokens: max_completion_tokens ?? max_tokens,
     outputSchema: format?.type === 'json_schema' ? format.json_schema.schema : undefined,
@@ -115,7 +113,7 @@ function responseRun(body: unknown, caller: WireCaller): RunRequestInput {
     history: [...(previous?.history ?? []), ...said.history],
     instructions: [...own, ...said.instructions],
   };
-  return runOf(asked, whole, caller, {
+  return runOf(asked, whole, {
     wire: defined({
       endpoint: '/v1/responses' as const,
       model: asked.model,
@@ -142,7 +140,6 @@ interface Wishes {
 function runOf(
   asked: Pick<ResponseRequest, 'model' | 'metadata' | 'store'>,
   { history, input, instructions }: Conversation,
-  { executionId }: WireCaller,
   { wire, thread, maxOutputTokens, maxToolCalls, outputSchema }: Wishes,
 ): RunRequestInput {
   const { metadata, store } = asked;
@@ -152,7 +149,6 @@ function runOf(
     ...agentNamed(asked.model),
     ...extras,
     input: typeof input === 'string' ? input : [...input],
-    executionId,
     thread: thread ?? extras.thread,
     history: history.length > 0 ? [...history] : undefined,
     instructions: instructions.length > 0 ? instructions.join('\n\n') : undefined,

@@ -14,6 +14,7 @@ export interface ServerWorldOptions {
   /** As `MILLRACE_API_KEYS`. */
   readonly apiKeys?: string;
   readonly keepAliveMs?: number;
+  readonly answerWaitMs?: number;
   readonly durability?: 'process' | 'replica';
   readonly client?: Partial<MillraceOptions>;
   /** Receives every log line. Default: nothing is logged. */
@@ -32,7 +33,7 @@ export interface ServerWorld extends ClientWorld {
 
 /** A listening server on the real client and the test Redis. */
 export async function serverWorld(options: ServerWorldOptions = {}): Promise<ServerWorld> {
-  const { apiKeys, keepAliveMs, durability = 'any', client, lines, secrets = [] } = options;
+  const { apiKeys, keepAliveMs, answerWaitMs, durability = 'any', client, lines, secrets = [] } = options;
   const world = await clientWorld(client);
   const metrics = new ProducerMetrics(() => world.mill.queueDepths());
   const redactor = new Redactor(secrets);
@@ -45,6 +46,7 @@ export async function serverWorld(options: ServerWorldOptions = {}): Promise<Ser
     apiKeys: apiKeys ? parseApiKeys(apiKeys).keys : [],
     metrics,
     ...(keepAliveMs && { keepAliveMs }),
+    ...(answerWaitMs && { answerWaitMs }),
   });
   await server.app.listen({ host: '127.0.0.1', port: 0 });
   onTestFinished(() => server.close());

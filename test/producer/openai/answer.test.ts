@@ -105,7 +105,7 @@ describe('the status of a response', () => {
       { status: 'failed', error: { code: 'turn_limit', message: 'too many' }, output: [] },
     ],
   ] as const)('of %j is %j', (changes, expected) => {
-    expect(responseOf({ ...run, ...changes } as AnsweredRun, request)).toMatchObject(expected);
+    expect(responseOf({ ...run, ...changes }, request)).toMatchObject(expected);
   });
 });
 

@@ -3,12 +3,7 @@ import { canonicalJson } from '../../../../shared/base/json.ts';
 import { RunError } from '../../../../shared/base/errors.ts';
 import { newNonce, sha256 } from '../../../../shared/base/ids.ts';
 import type { HistoryMessage } from '../../../../shared/contract/request/history.ts';
-import {
-  isTerminalStatus,
-  type RunRecord,
-  type RunRequest,
-  type RunRequestInput,
-} from '../../../../shared/contract/run.ts';
+import { isTerminalStatus, type RunRecord, type RunRequestInput } from '../../../../shared/contract/run.ts';
 import { unlabelled } from '../../../../shared/contract/flow-label.ts';
 import { MillraceClient } from '../../../client/facade.ts';
 import type { RunHandle } from '../../../client/run-handle.ts';
@@ -38,11 +33,10 @@ export async function askRun(
   if (body === undefined || body === null) throw new RunError('invalid_json', 'the body is empty');
   const wire = wireOf(mill);
   const previous = await previousOf(body, wire);
+  const asked = runRequestOf(endpoint, body, { previous });
   const executionId = await executionIdOf(endpoint, call, wire);
-  const request = runRequestOf(endpoint, body, { executionId, previous });
-  const run = await inConversation(request, executionId, mill, (whole) =>
-    metrics.asking(async () => await mill.enqueue(whole)),
-  );
+  const request = { ...asked, executionId };
+  const run = await inConversation(request, mill, (whole) => metrics.asking(async () => await mill.enqueue(whole)));
   void reply.header('x-millrace-run-id', run.runId);
   const left = fieldsLeftToAgent(endpoint, body);
   if (left.length > 0) void reply.header('x-millrace-decided-by-agent', left.join(', '));
@@ -110,12 +104,12 @@ export async function storedRun(id: string, wire: WireStore): Promise<RunRecord>
 
 /** A conversation has to be there. What it was made with goes before the first run in it. */
 async function inConversation(
-  request: RunRequestInput,
-  executionId: string,
+  request: RunRequestInput & { readonly executionId: string },
   mill: MillraceClient,
   accept: (request: RunRequestInput) => Promise<RunHandle>,
 ): Promise<RunHandle> {
-  const id = request.wire?.conversation;
+  const { executionId, wire: origin } = request;
+  const id = origin?.conversation;
   if (id === undefined) return await accept(request);
   const wire = wireOf(mill);
   const stored = await wire.readConversation(id);
@@ -129,9 +123,4 @@ async function inConversation(
     if (isRefused) await wire.returnItems(id, executionId);
     throw error;
   }
-}
-
-/** The request of a record, as answers repeat it. */
-export function requestOf({ request }: RunRecord): RunRequest {
-  return request;
 }

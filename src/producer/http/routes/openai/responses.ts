@@ -90,8 +90,8 @@ export function responseRoutes(app: App, services: Services): void {
     const { runId } = asked.run;
     const isBackground = asked.request.wire?.background === true;
     if (Reflect.get(request.body as object, 'stream') === true) {
-      const following = { ...wait, onSuspended: isBackground ? 'wait' : 'refuse' } as const;
-      const events = responseEvents(mill, await wireOf(mill).record(runId), 0, following);
+      const onSuspended: OnSuspended = isBackground ? 'wait' : 'refuse';
+      const events = responseEvents(mill, await wireOf(mill).record(runId), 0, { ...wait, onSuspended });
       return await sendStream(events, { framing: responseFraming, look: () => mill.get(runId) }, reply, services);
     }
     const run = isBackground ? await mill.get(runId) : await endOf(mill, runId, wait);
