@@ -42,6 +42,16 @@ export {
 } from './chat/turn-store.ts';
 export type { McpPins, AcceptedPins, AcceptPinsOptions, AcceptPinsRequest } from './client/mcp-pins.ts';
 export type { DescribedTool, PinnedTool, ServerPins, ToolChange } from '../shared/contract/mcp-pins.ts';
+export type {
+  AdvanceOptions,
+  Batches,
+  BatchesPage,
+  BatchesQuery,
+  BatchNews,
+  CreateBatchOptions,
+  RedrivenBatch,
+} from './client/batches/batches.ts';
+export type { BatchQuote, BatchRequestInput, BatchStatus, BatchView } from '../shared/contract/batch.ts';
 export type { Budgets, BudgetSettings, TopUpOptions, TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
 export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';

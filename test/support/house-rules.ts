@@ -38,7 +38,7 @@ export const maxFilesInFolder = 30;
 const fences: Readonly<Record<string, RegExp>> = {
   // An installation may be without it: it is loaded when a setting asks for it.
   '@aws-sdk/client-s3': /^src\/shared\/state\/results\/s3-bucket\.ts$/,
-  bullmq: /^src\/(worker\/jobs\/|shared\/state\/fleet\/)/,
+  bullmq: /^src\/(worker\/jobs\/|shared\/state\/fleet\/|producer\/batch\/advance\/consumer\.ts$)/,
   ioredis: /^src\/shared\/state\//,
   openai: /^src\/worker\/llm\/openai\//,
   'prom-client': /^src\/(worker\/ops\/metrics\/|producer\/http\/metrics\.ts$)/,

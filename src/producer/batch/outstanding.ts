@@ -1,11 +1,17 @@
-import { pendingNameOf } from '../../shared/contract/decisions.ts';
+import { isAboutCall, pendingNameOf } from '../../shared/contract/decisions.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import { isTerminal, type PendingView, type RunEvent } from '../../shared/contract/event.ts';
-import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
+import { isTerminalStatus, type RunOutcomeView, type RunView } from '../../shared/contract/run.ts';
 import { Stop, untilStopped } from '../client/stop-signal.ts';
-import type { Millrace } from '../client/millrace.ts';
 
-/** A run that has been accepted and whose end is not written yet. */
+/** What following runs needs of a client. */
+export interface RunsToFollow {
+  firehose(options: { readonly signal: AbortSignal }): AsyncIterable<RunEvent>;
+  get(runId: string): Promise<RunView>;
+  result(runId: string, options: { readonly waitMs: number }): Promise<RunOutcomeView>;
+}
+
+/** A run of a file of lines that has been accepted and whose end is not written yet. */
 export interface OutstandingRun {
   readonly runId: string;
   readonly line: number;
@@ -13,8 +19,9 @@ export interface OutstandingRun {
   readonly executionId: string;
 }
 
-/** How often the runs without an event are read. */
+/** How often the runs without an event are read; sooner at first, as the feed begins a little later than the runs. */
 const sweepMs = 5_000;
+const firstSweepMs = 500;
 const parallelReads = 32;
 const maxEndedEarly = 10_000;
 
@@ -22,11 +29,11 @@ const maxEndedEarly = 10_000;
  * The runs of a batch that are under way. Costs one subscription, however many they are: the live feed of all runs says
  * when one may have ended, and because a feed can miss things, all are looked at from time to time.
  */
-export class Outstanding {
-  readonly #client: Pick<Millrace, 'firehose' | 'get' | 'result'>;
-  readonly #onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>;
+export class Outstanding<Run extends { readonly runId: string } = OutstandingRun> {
+  readonly #client: RunsToFollow;
+  readonly #onEnd: (run: Run, outcome: RunOutcomeView) => Promise<void>;
   readonly #onWaiting: () => void;
-  readonly #runs = new Map<string, OutstandingRun>();
+  readonly #runs = new Map<string, Run>();
   /** Suspended runs and what for, as far as it is known. */
   readonly #waiting = new Map<string, PendingView | undefined>();
   /** Runs whose end is being written. */
@@ -40,8 +47,8 @@ export class Outstanding {
    * suspended or goes on.
    */
   constructor(
-    client: Pick<Millrace, 'firehose' | 'get' | 'result'>,
-    onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>,
+    client: RunsToFollow,
+    onEnd: (run: Run, outcome: RunOutcomeView) => Promise<void>,
     onWaiting: () => void,
   ) {
     this.#client = client;
@@ -70,8 +77,22 @@ export class Outstanding {
     return accounts;
   }
 
+  /** Runs that wait for what people say about a call. */
+  get waitingForPeople(): number {
+    return [...this.#waiting.values()].filter((item) => item !== undefined && isAboutCall(item)).length;
+  }
+
+  /** Those under watch whose end is not known yet. */
+  get runs(): readonly Run[] {
+    return [...this.#runs.values()].filter(({ runId }) => !this.#reporting.has(runId));
+  }
+
+  has(runId: string): boolean {
+    return this.#runs.has(runId);
+  }
+
   /** Takes a run under watch; one that may have ended already is looked at before this resolves. */
-  async add(run: OutstandingRun, hasEnded: boolean): Promise<void> {
+  async add(run: Run, hasEnded: boolean): Promise<void> {
     this.#runs.set(run.runId, run);
     if (hasEnded || this.#endedEarly.delete(run.runId)) await this.#look(run.runId);
   }
@@ -90,9 +111,10 @@ export class Outstanding {
   async #listen(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
+        await using looks = new Looks();
         for await (const event of this.#client.firehose({ signal })) {
           this.#noteWait(event);
-          if (isTerminal(event)) await this.#noteEnd(event.runId);
+          if (isTerminal(event)) await looks.begin(this.#noteEnd(event.runId));
         }
       } catch (error) {
         if (asRunError(error).code !== 'queue_unavailable') throw error;
@@ -127,8 +149,8 @@ export class Outstanding {
   }
 
   async #sweep(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      await pause(sweepMs, signal);
+    for (let ms = firstSweepMs; ; ms = Math.min(2 * ms, sweepMs)) {
+      await pause(ms, signal);
       if (signal.aborted) return;
       const runIds = this.#runs.keys();
       const reader = async () => {
@@ -177,6 +199,27 @@ export class Outstanding {
       const { code, message, retryable } = error;
       return { runId, status: 'failed', text: '', error: { code, message, retryable }, costMicrocents: 0, steps: 0 };
     }
+  }
+}
+
+/** Looks at runs side by side: so many of them that the feed is read as fast as it comes. */
+class Looks implements AsyncDisposable {
+  readonly #open = new Set<Promise<void>>();
+  #failure: { readonly error: unknown } | undefined;
+
+  /** Resolves when there is room for another. Throws what an earlier one threw. */
+  async begin(look: Promise<void>): Promise<void> {
+    const open: Promise<void> = look
+      .catch((error: unknown) => void (this.#failure ??= { error }))
+      .finally(() => this.#open.delete(open));
+    this.#open.add(open);
+    if (this.#open.size >= parallelReads) await Promise.race(this.#open);
+    if (this.#failure) throw this.#failure.error;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#open);
+    if (this.#failure) throw this.#failure.error;
   }
 }
 

@@ -2,7 +2,11 @@ import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shar
 import type { RunRequestInput } from '../../shared/contract/run.ts';
 import type { BulkAnswer } from '../client/enqueue.ts';
 import { pause } from './outstanding.ts';
-import type { Millrace } from '../client/millrace.ts';
+
+/** What submitting needs of a client. */
+export interface Submitting {
+  enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]>;
+}
 
 /** Codes that pass by themselves: the queue drains, Redis comes back. */
 const passing: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_unavailable']);
@@ -18,7 +22,7 @@ const maxWaitMs = 600_000;
  * the signal's reason.
  */
 export async function submit(
-  client: Pick<Millrace, 'enqueueMany'>,
+  client: Submitting,
   requests: readonly RunRequestInput[],
   watcher: { waiting(reason: ErrorInfo, delayMs: number): void },
   signal: AbortSignal,
@@ -47,10 +51,7 @@ export async function submit(
 }
 
 /** Answers like `enqueueMany`, also when nothing at all could be accepted. */
-async function ask(
-  client: Pick<Millrace, 'enqueueMany'>,
-  requests: readonly RunRequestInput[],
-): Promise<readonly BulkAnswer[]> {
+async function ask(client: Submitting, requests: readonly RunRequestInput[]): Promise<readonly BulkAnswer[]> {
   try {
     return await client.enqueueMany(requests);
   } catch (thrown) {

@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import {
-  budgetOnExceed,
+  budgetSettings,
+  capMicrocents,
+  capUsd,
+  maxMicrocents,
   budgetScope,
   usdToMicrocents,
   type BudgetScope,
@@ -25,26 +28,6 @@ import {
 } from '../../shared/state/money/budgets.ts';
 import { loadRecord } from './read-run.ts';
 
-/** Ten million dollars: sums of such amounts are exact. */
-const maxMicrocents = 1e15;
-const usd = z
-  .number()
-  .positive()
-  .max(maxMicrocents / 1e8);
-const microcents = z.int().positive().max(maxMicrocents);
-
-/** A cap for a batch. Give one of the two amounts. */
-export const budgetSettings = z
-  .strictObject({
-    maxCostUsd: usd.optional(),
-    maxCostMicrocents: microcents.optional(),
-    onExceed: budgetOnExceed.default('fail'),
-  })
-  .refine(
-    (b) => (b.maxCostUsd === undefined) !== (b.maxCostMicrocents === undefined),
-    'give maxCostUsd or maxCostMicrocents, one of them',
-  );
-
 export interface BudgetSettings extends Readonly<Omit<z.input<typeof budgetSettings>, 'onExceed'>> {
   /** Before a call that could pass the cap: `fail` (the default), `pause_for_approval` or `warn`. */
   readonly onExceed?: OnExceed;
@@ -52,7 +35,7 @@ export interface BudgetSettings extends Readonly<Omit<z.input<typeof budgetSetti
 
 /** More money for an account. Give one of the two. */
 export const topUpRequest = z
-  .strictObject({ usd: usd.optional(), microcents: microcents.optional() })
+  .strictObject({ usd: capUsd.optional(), microcents: capMicrocents.optional() })
   .refine((t) => (t.usd === undefined) !== (t.microcents === undefined), 'give usd or microcents, one of them');
 
 export type TopUpRequest = Readonly<z.input<typeof topUpRequest>>;

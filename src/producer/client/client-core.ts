@@ -9,7 +9,13 @@ import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
-import { connect, isClusterUrl, whenReady, type RedisConnection } from '../../shared/state/connect.ts';
+import {
+  connect,
+  isClusterUrl,
+  type ConnectionPurpose,
+  whenReady,
+  type RedisConnection,
+} from '../../shared/state/connect.ts';
 import { bullPrefix, keysFor, type Keys, type Reach } from '../../shared/state/keys.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import { isUnavailable, redisError } from '../../shared/state/errors.ts';
@@ -68,6 +74,7 @@ export type Settings = Required<Pick<MillraceOptions, keyof typeof defaults>>;
 export class ClientCore {
   readonly keys: Keys;
   readonly cluster: boolean;
+  readonly prefix: string;
   readonly settings: Settings;
   readonly queues: JobQueues;
   readonly hub: EventHub;
@@ -85,6 +92,8 @@ export class ClientCore {
   readonly media: MediaStore;
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
+  /** Opens a connection of its own; who asks for it closes it. */
+  readonly connect: (purpose: ConnectionPurpose) => RedisConnection;
   readonly #redis: RedisConnection;
   /** As it is written in the URL, without a password. */
   readonly #address: string;
@@ -101,6 +110,7 @@ export class ClientCore {
   constructor(options: MillraceOptions & { readonly redis: string }) {
     const prefix = checkPrefix(options.prefix ?? 'mr');
     this.tenants = loadTenants(options.tenantsFile);
+    this.prefix = prefix;
     this.keys = keysFor(prefix);
     const store = artifactStoreOf(options.artifactStore);
     this.artifactFolder = store.kind === 'folder' ? store.root : undefined;
@@ -115,7 +125,8 @@ export class ClientCore {
       this.#lastError = error;
       if (!this.#closed) options.onError?.(error);
     };
-    this.#redis = connect(options.redis, 'command', this.onError);
+    this.connect = (purpose) => connect(options.redis, purpose, this.onError);
+    this.#redis = this.connect('command');
     const reached = { keys: this.keys, reach };
     this.files = new OwnFiles(store, this.settings.filesMaxBytes, reached);
     const blobs = () => this.files.blobs();

@@ -3,7 +3,8 @@ import { Quotas } from './accept/admission.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
-import type { jobOf, JobPosition, RunQueues, SegmentJob } from '../../shared/state/fleet/queues.ts';
+import { batchQueue } from '../../shared/contract/queues.ts';
+import type { batchJobOf, jobOf, JobPosition, RunQueues, SegmentJob } from '../../shared/state/fleet/queues.ts';
 
 /** A run that was accepted. */
 export interface Accepted {
@@ -40,6 +41,7 @@ const retryAfterS = 5;
 interface Loaded {
   readonly queues: RunQueues;
   readonly jobOf: typeof jobOf;
+  readonly batchJobOf: typeof batchJobOf;
 }
 
 /** The queues of a client. BullMQ is loaded when the first is asked for: clients that only read runs do without it. */
@@ -50,8 +52,8 @@ export class JobQueues {
 
   constructor(redis: RedisConnection, prefix: string, onError: (error: Error) => void) {
     this.#load = async () => {
-      const { jobOf, RunQueues } = await import('../../shared/state/fleet/queues.ts');
-      return { queues: new RunQueues(redis, prefix, onError), jobOf };
+      const { batchJobOf, jobOf, RunQueues } = await import('../../shared/state/fleet/queues.ts');
+      return { queues: new RunQueues(redis, prefix, onError), jobOf, batchJobOf };
     };
   }
 
@@ -82,6 +84,25 @@ export class JobQueues {
       const queue = await queues.ready(name);
       await queue.addBulk(group.map((job) => jobOf(job, job)));
     }
+  }
+
+  /** Adds a job for a batch. */
+  async addBatch(batchId: string, job: number): Promise<void> {
+    const { queues, batchJobOf: jobFor } = await this.#ready();
+    const { queue, name, data, opts } = jobFor({ batchId, job });
+    await (await queues.ready(queue)).add(name, data, opts);
+  }
+
+  /** Will a process still get this job of a batch, or has it? */
+  async hasBatch(batchId: string, job: number): Promise<boolean> {
+    const { queues, batchJobOf: jobFor } = await this.#ready();
+    const { queue, opts } = jobFor({ batchId, job });
+    return (await (await queues.ready(queue)).getJobState(opts.jobId)) !== 'unknown';
+  }
+
+  /** Batches whose job waits for a process. */
+  async waitingBatches(): Promise<number> {
+    return (await this.depth(batchQueue)).waiting;
   }
 
   /** Removes the job of a segment unless a worker has it. Answers whether it is gone. */

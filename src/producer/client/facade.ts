@@ -10,6 +10,7 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { Rights } from './accept/validate.ts';
 import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
 import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
+import type { Batches } from './batches/batches.ts';
 import type { Budgets } from './budgets.ts';
 import type { ChatOptions, ChatTurnRequest } from './chat/open-turn.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
@@ -46,6 +47,8 @@ import type { WireStore } from './wire/wire-store.ts';
 export class MillraceClient implements AsyncDisposable {
   /** Undefined over HTTP, where the API key names it: see {@link whoami}. */
   readonly tenant: string | undefined;
+  /** Files of requests that run in the background. */
+  readonly batches: Batches;
   /** What the tenant, its batches and its runs may spend. */
   readonly budgets: Budgets;
   /** What batches read and write, and what runs are given. */
@@ -64,6 +67,7 @@ export class MillraceClient implements AsyncDisposable {
   constructor(operations: Operations) {
     this.#operations = operations;
     this.tenant = operations.tenant;
+    this.batches = operations.batches;
     this.budgets = operations.budgets;
     this.files = operations.files;
     this.mcpPins = operations.mcpPins;

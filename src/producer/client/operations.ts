@@ -8,6 +8,7 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
 import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
 import type { Rights } from './accept/validate.ts';
+import type { Batches } from './batches/batches.ts';
 import type { Budgets } from './budgets.ts';
 import type { OpenTurn } from './chat/known-turn.ts';
 import type { ChatOptions, ChatTurnRequest } from './chat/open-turn.ts';
@@ -55,6 +56,7 @@ export interface Operations {
   /** Undefined over HTTP, where the producer knows it. */
   readonly tenant: string | undefined;
   whoami(): Promise<Identity>;
+  readonly batches: Batches;
   readonly budgets: Budgets;
   readonly files: Files;
   readonly mcpPins: McpPins;

@@ -3,6 +3,7 @@ import { acceptRun, acceptRuns } from './accept/accept.ts';
 import type { Rights } from './accept/validate.ts';
 import { listApprovals } from './approvals.ts';
 import { readMedia, readProgress, writeProgress } from './artifacts.ts';
+import { RedisBatches } from './batches/redis-batches.ts';
 import { RedisBudgets } from './budgets.ts';
 import { cancelRun } from './cancel.ts';
 import { findTurn, submitTurn } from './chat/open-turn.ts';
@@ -24,6 +25,7 @@ import { fromSurroundings } from './own-environment.ts';
 import { loadView, waitForEnd } from './read-run.ts';
 import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
+import type { ClientFor } from '../batch/advance/consumer.ts';
 import { checkRunId, checkTenant } from './accept/validate.ts';
 import { RedisThreads } from './threads.ts';
 import { WireStore } from './wire/wire-store.ts';
@@ -49,11 +51,15 @@ export function operationsOver(
 /** For connections that there are already. `close` is called when the client is closed. */
 export function redisOperations(client: TenantClient, close: () => Promise<void>): Operations {
   const { tenant, core } = client;
+  const budgets = new RedisBudgets(client);
+  const inNameOf: ClientFor = ({ requestId, ...owner }) =>
+    redisOperations({ core, requestId, ...owner }, async () => {});
   return {
     tenant,
     whoami: async () => ({ tenant, rights: client.rights }),
-    budgets: new RedisBudgets(client),
     files: new RedisFiles(client),
+    batches: new RedisBatches(client, budgets, inNameOf),
+    budgets,
     mcpPins: new RedisMcpPins(client),
     threads: new RedisThreads(client),
     wire: new WireStore(client),

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { otherName } from '../../shared/base/ids.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/contract/queues.ts';
+import type { LineEnd } from '../client/batches/batches.ts';
 import type { QueueState } from '../client/enqueue.ts';
 import { sharedFor } from '../client/shared-for.ts';
 
@@ -18,6 +19,7 @@ const maxAgents = 200;
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
 const runOutcomes = ['accepted', 'attached', 'refused'] as const;
+const lineEnds = ['answered', 'failed', 'refused'] as const satisfies readonly LineEnd[];
 
 export interface HandledRequest {
   /** The pattern of the route, never the path itself. Undefined when no route matched. */
@@ -53,6 +55,17 @@ export class ProducerMetrics {
     'Runs that ended here because no worker had them: cancelled while they waited. Workers count all others.',
     ['agent', 'kind', 'status'],
   );
+  readonly #batchLines = this.#counter(
+    'millrace_batch_lines_total',
+    'Lines of batches that this producer has taken the outcome of: answered, failed, or refused before a run began or as their batch ended.',
+    ['outcome'],
+  );
+  readonly #batchesOpen = this.#gauge(
+    'millrace_batches_open',
+    'Batches that have not ended. Every producer reports the same: aggregate with max.',
+  );
+  readonly #batches = sharedFor(depthAgeMs, () => withinDeadline(this.#countBatches()));
+  readonly #countBatches: () => Promise<number | undefined>;
   /** Agents by the names that requests were accepted for; more than these are counted as one. */
   readonly #agents = new Set<string>();
   /** Event streams that are open now. */
@@ -70,10 +83,16 @@ export class ProducerMetrics {
   );
   readonly #depths: () => Promise<Depths | undefined>;
 
-  constructor(readDepths: () => Promise<Depths>) {
+  /** `countBatches` answers undefined while it is not known. */
+  constructor(
+    readDepths: () => Promise<Depths>,
+    countBatches: () => Promise<number | undefined> = async () => undefined,
+  ) {
+    this.#countBatches = countBatches;
     this.#depths = sharedFor(depthAgeMs, () => withinDeadline(readDepths()));
     collectDefaultMetrics({ register: this.#registry });
     for (const outcome of runOutcomes) this.#enqueued.inc({ outcome }, 0);
+    for (const outcome of lineEnds) this.#batchLines.inc({ outcome }, 0);
   }
 
   requestHandled({ route = 'unmatched', method, status, durationMs }: HandledRequest): void {
@@ -98,6 +117,10 @@ export class ProducerMetrics {
     }
   }
 
+  batchLine(outcome: LineEnd): void {
+    this.#batchLines.inc({ outcome });
+  }
+
   runEnded({ agent, kind, status }: { readonly agent: string; readonly kind: string; readonly status: string }): void {
     if (this.#agents.size < maxAgents) this.#agents.add(agent);
     this.#ended.inc({ agent: this.#agents.has(agent) ? agent : otherName, kind, status });
@@ -118,7 +141,8 @@ export class ProducerMetrics {
   }
 
   async #fillQueues(): Promise<void> {
-    const depths = await this.#depths();
+    const [depths, batches] = await Promise.all([this.#depths(), this.#batches()]);
+    if (batches !== undefined) this.#batchesOpen.set(batches);
     this.#redisUp.set(depths ? 1 : 0);
     this.#queueJobs.reset();
     this.#queueWorkers.reset();
@@ -137,7 +161,7 @@ function labelOrder(a: string, b: string): number {
   return rank(a) - rank(b) || (a < b ? -1 : 1);
 }
 
-async function withinDeadline(reading: Promise<Depths>): Promise<Depths | undefined> {
+async function withinDeadline<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await orLate(scrapeDeadlineMs, reading, () => undefined);
   } catch {

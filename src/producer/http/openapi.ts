@@ -18,6 +18,7 @@ import { describedTool, serverPins, toolChange } from '../../shared/contract/mcp
 import { budgetView, runUsage } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
+import { batchView, runsBatchRequest, wireBatchRequest } from '../../shared/contract/batch.ts';
 import { approvalView } from '../client/approvals.ts';
 import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
@@ -81,6 +82,9 @@ z.globalRegistry
   .add(costReport, { id: 'CostReport' })
   .add(flowView, { id: 'Flow' })
   .add(flowReport, { id: 'FlowReport' })
+  .add(batchView, { id: 'Batch' })
+  .add(runsBatchRequest, { id: 'RunsBatchRequest' })
+  .add(wireBatchRequest, { id: 'WireBatchRequest' })
   .add(serverPins, { id: 'McpPins' })
   .add(threadView, { id: 'Thread' })
   .add(threadItem, { id: 'ThreadItem' })

@@ -21,6 +21,7 @@ import { readJsonBodies } from './read-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
+import { batchRoutes } from './routes/batches.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { fileRoutes } from './routes/openai/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -135,6 +136,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   chatRoutes,
   responseRoutes,
   conversationRoutes,
+  batchRoutes,
   serviceRoutes,
 ];
 

@@ -1,7 +1,7 @@
 import { jsonOr } from '../../shared/base/json.ts';
 import type { AddressInfo } from 'node:net';
 import { parseApiKeys, type ApiKey, type Config } from '../../shared/contract/config.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { Redactor, cutText } from '../../shared/base/redact.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
@@ -9,6 +9,8 @@ import { clientOptions, type RunFact } from '../client/options.ts';
 import { ClientCore } from '../client/client-core.ts';
 import { MillraceClient } from '../client/facade.ts';
 import { operationsOver } from '../client/redis-operations.ts';
+import type { Advancing, BatchNews } from '../client/batches/batches.ts';
+import { isEndedBatch } from '../../shared/contract/plain/batch-ends.ts';
 import type { App } from './app.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
@@ -36,7 +38,11 @@ export interface RunningProducer {
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
-  const metrics: ProducerMetrics = new ProducerMetrics(() => mill.queueDepths());
+  let advancing: Advancing | undefined;
+  const metrics: ProducerMetrics = new ProducerMetrics(
+    () => mill.queueDepths(),
+    async () => await advancing?.countOpen(),
+  );
   const report = reportRun(log);
   const onRun = (fact: RunFact) => {
     report(fact);
@@ -52,12 +58,18 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     const closing = new AbortController();
     void registerAgentsOf(config.MILLRACE_AGENTS, mill, log, closing.signal);
     const { port } = server.app.server.address() as AddressInfo;
+    advancing = await mill.batches.advance({
+      atOnce: config.BATCHES_AT_ONCE,
+      lockDurationMs: config.LOCK_DURATION_MS,
+      stalledIntervalMs: config.STALLED_INTERVAL_MS,
+      onNews: reportBatch(log, metrics),
+    });
     return {
       url: `http://${hostForUrl(config.HOST)}:${port}`,
       port,
       async close() {
         closing.abort();
-        await server.close();
+        await Promise.all([server.close(), advancing?.[Symbol.asyncDispose]()]);
         await mill.close();
       },
     };
@@ -134,6 +146,49 @@ function reportOnce(log: Log): (error: Error) => void {
 /** One line for every run that is accepted, or ends here. */
 function reportRun(log: Log): (fact: RunFact) => void {
   return ({ kind, ...facts }) => log.info(facts, kind === 'accepted' ? 'run accepted' : 'run ended');
+}
+
+/** One line when a batch begins, rests, goes on or ends here; and when it could not go on for now. */
+function reportBatch(log: Log, metrics: ProducerMetrics): (news: BatchNews) => void {
+  return (news) => {
+    switch (news.kind) {
+      case 'line':
+        metrics.batchLine(news.end);
+        break;
+      case 'failed':
+        log.warn({ batchId: news.batchId, err: news.error }, 'batch interrupted');
+        break;
+      case 'status': {
+        const {
+          id: batchId,
+          tenant,
+          status,
+          reason,
+          total,
+          completed,
+          failed,
+          costMicrocents,
+          requestId,
+        } = news.record;
+        const facts = {
+          batchId,
+          tenant,
+          status,
+          before: news.before,
+          total,
+          completed,
+          failed,
+          costMicrocents,
+          requestId,
+        };
+        if (isEndedBatch(status)) log.info(facts, 'batch ended');
+        else log.info(reason === '' ? facts : { ...facts, reason }, 'batch moved on');
+        break;
+      }
+      default:
+        assertNever(news);
+    }
+  };
 }
 
 const listTimeoutMs = 20_000;

@@ -78,6 +78,7 @@ export const errorTable = {
   lock_lost: retry(503, 'run', 'Another worker has claimed the run.'),
   worker_lost: retry(500, 'run', 'The run brought down every worker that tried it, or its job kept vanishing.'),
   cancelled: final(409, 'run', 'The run was cancelled.'),
+  batch_expired: final(422, 'admission', 'The batch expired before the line had its answer.'),
   internal: final(500, 'both', 'A defect or a wiring mistake on our side.'),
 
   invalid_json: final(400, 'admission', 'The body is not JSON.'),

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { publicId } from '../base/ids.ts';
 import { fileId } from './files.ts';
-import { budget } from './money.ts';
+import { budgetSettings } from './money.ts';
+import { batchStatuses, type BatchStatus } from './plain/batch-ends.ts';
 import { runQueue } from './queues.ts';
 import { maxBatchLines, runOverrides } from './run.ts';
 
@@ -16,39 +17,45 @@ export type BatchEndpoint = z.infer<typeof batchEndpoint>;
  * OpenAI's states, and three of our own: `quoting` while a sample runs, `quoted` while the batch waits for its caller to resume or cancel it, and
  * `paused` while no further line is begun.
  */
-export const batchStatus = z.enum([
-  'validating',
-  'quoting',
-  'quoted',
-  'in_progress',
-  'paused',
-  'finalizing',
-  'completed',
-  'failed',
-  'expired',
-  'cancelling',
-  'cancelled',
-]);
-export type BatchStatus = z.infer<typeof batchStatus>;
+export const batchStatus = z.enum(batchStatuses);
+export type { BatchStatus };
 
-const metadata = z.record(z.string().min(1).max(512), z.string().max(512));
+const metadata = z
+  .record(z.string().min(1).max(512), z.string().max(512))
+  .refine((fields) => Object.keys(fields).length <= 16, 'at most 16 keys');
+
+const hourMs = 3_600_000;
+const maxWindowMs = 30 * 24 * hourMs;
+
+/** A completion window in milliseconds. */
+export function windowMs(text: string): number {
+  return Number.parseInt(text, 10) * (text.endsWith('d') ? 24 : 1) * hourMs;
+}
 
 const common = {
   input_file_id: fileId,
-  /** From the acceptance of the batch until it expires: `24h`, or another number of hours (`h`) or days (`d`). Default `24h`. */
+  /**
+   * From the acceptance of the batch until it expires: `24h`, or another number of hours (`h`) or days (`d`), up to 30 days. Default
+   * `24h`. A batch expires no later than its input file does.
+   */
   completion_window: z
     .string()
     .regex(/^[1-9]\d{0,2}[hd]$/, 'must be a number of hours or days, for instance 24h')
+    .refine((text) => windowMs(text) <= maxWindowMs, 'must be 30 days at most')
     .default('24h'),
   metadata: metadata.optional(),
-  /** How long the output files are kept. */
-  output_expires_after: z.strictObject({ anchor: z.literal('created_at'), seconds: z.int().min(3_600) }).optional(),
-  /** What all runs of the batch may spend together. */
-  budget: budget.optional(),
+  /** How long the output files are kept once they are made: 1 hour to 30 days. Default 7 days. */
+  output_expires_after: z
+    .strictObject({ anchor: z.literal('created_at'), seconds: z.int().min(3_600).max(2_592_000) })
+    .optional(),
+  /** What all runs of the batch may spend together; set before the first line. */
+  budget: budgetSettings.optional(),
   priority: z.int().min(0).max(2_097_151).optional(),
   queue: runQueue.optional(),
   /** The lines that are open at once, at most. Default 200. */
   maxOpen: z.int().min(1).max(10_000).default(200),
+  /** Failures, since the batch began or was resumed, after which it is paused: no further line is begun. */
+  maxFailures: z.int().min(1).optional(),
   /** Runs a sample first and then waits, or goes on when its cost is likely to stay below `maxCostUsd` and refuses to when it is not. */
   quote: z
     .strictObject({
@@ -72,8 +79,6 @@ export const runsBatchRequest = z.strictObject({
   overrides: runOverrides.optional(),
   /** Each run ends with `deadline_exceeded` so long after its acceptance. */
   deadlineMs: z.int().min(1).optional(),
-  /** Failures after which no further line is begun and the batch is paused. */
-  maxFailures: z.int().min(1).optional(),
 });
 
 /** A batch of requests of OpenAI's API: `model` of a line's body is the agent. */
@@ -147,9 +152,3 @@ export const batchView = z.object({
   reason: z.enum(['asked', 'max_failures', 'quote', 'over_max_cost']).optional(),
 });
 export type BatchView = Readonly<z.infer<typeof batchView>>;
-
-const ended: ReadonlySet<BatchStatus> = new Set(['completed', 'failed', 'expired', 'cancelled']);
-
-export function isEndedBatch(status: BatchStatus): boolean {
-  return ended.has(status);
-}

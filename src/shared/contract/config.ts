@@ -228,14 +228,20 @@ export const configSchema = z.object({
     .describe(
       'The `queueTtlMs` of requests that have none: a run that no worker has begun for so long fails with `queue_expired`. 0: it waits as long as it takes.',
     ),
+  BATCHES_AT_ONCE: positive
+    .max(100)
+    .default(4)
+    .describe('Batches that one producer advances at once. Others wait for their turn.'),
   LOCK_DURATION_MS: positive
     .min(1_000)
     .default(15_000)
-    .describe('Lease of a job. A dead worker is noticed after this plus STALLED_INTERVAL_MS. The same on all workers.'),
+    .describe(
+      'Lease of a job. A dead worker, or a producer that advances batches, is noticed after this plus STALLED_INTERVAL_MS. The same on all of them.',
+    ),
   STALLED_INTERVAL_MS: positive
     .min(250)
     .default(5_000)
-    .describe('How often lost leases are looked for. The same on all workers.'),
+    .describe('How often lost leases are looked for. The same on all workers and producers.'),
   LLM_START_TIMEOUT_MS: positive.default(120_000).describe('Longest wait for the first byte of a model answer.'),
   LLM_IDLE_TIMEOUT_MS: positive.default(45_000).describe('Longest silence within a model answer.'),
   CODE_MODE_PROCESSES: positive

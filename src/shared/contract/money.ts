@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { usdToMicrocents, zeroUsage } from './plain/amounts.ts';
+import { microcentsPerUsd, usdToMicrocents, zeroUsage } from './plain/amounts.ts';
 
 export { formatUsd, microcentsPerUsd, usdToMicrocents, zeroUsage } from './plain/amounts.ts';
 
@@ -93,6 +93,26 @@ export function budgetCap(b: Pick<Budget, 'maxCostMicrocents' | 'maxCostUsd'> | 
   const cap = b?.maxCostMicrocents ?? (b?.maxCostUsd === undefined ? undefined : usdToMicrocents(b.maxCostUsd));
   return cap === undefined || cap <= 0 ? undefined : cap;
 }
+
+/** Ten million dollars: sums of such amounts are exact. */
+export const maxMicrocents = 1e15;
+export const capUsd = z
+  .number()
+  .positive()
+  .max(maxMicrocents / microcentsPerUsd);
+export const capMicrocents = z.int().positive().max(maxMicrocents);
+
+/** A cap for a batch. Give one of the two amounts. */
+export const budgetSettings = z
+  .strictObject({
+    maxCostUsd: capUsd.optional(),
+    maxCostMicrocents: capMicrocents.optional(),
+    onExceed: budgetOnExceed.default('fail'),
+  })
+  .refine(
+    (b) => (b.maxCostUsd === undefined) !== (b.maxCostMicrocents === undefined),
+    'give maxCostUsd or maxCostMicrocents, one of them',
+  );
 
 /** Whose money an account counts: one run's, a batch's, or a tenant's within a window of time. */
 export const budgetScope = z.enum(['run', 'batch', 'tenant']);

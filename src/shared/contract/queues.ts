@@ -8,6 +8,9 @@ export const quarantineQueue = 'quarantine';
 /** The fleet's own chores; every worker serves it. */
 export const maintenanceQueue = 'maintenance';
 
+/** Batches, a job each; producers serve it. */
+export const batchQueue = 'batches';
+
 /** More would make metrics and heartbeats large; they are an operator's words, never a caller's. */
 export const maxQueues = 50;
 
@@ -30,8 +33,8 @@ const queueName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-c
 
 /** A queue that a worker serves. No worker may take runs from the queues that hold other kinds of jobs. */
 export const servedQueue = queueName.refine(
-  (name) => name !== maintenanceQueue && !isPostrunQueue(name),
-  `is a queue of other jobs than runs: \`${maintenanceQueue}\` and names that end in \`${postrunQueueOf('')}\` are reserved`,
+  (name) => name !== maintenanceQueue && name !== batchQueue && !isPostrunQueue(name),
+  `is a queue of other jobs than runs: \`${maintenanceQueue}\`, \`${batchQueue}\` and names that end in \`${postrunQueueOf('')}\` are reserved`,
 );
 
 /** A queue that a caller names, or an operator lists for callers. */
@@ -59,3 +62,14 @@ export const postrunJob = z.object({
   batch: publicId.optional(),
 });
 export type PostrunJob = z.infer<typeof postrunJob>;
+
+export const batchJobVersion = 1;
+
+/** BullMQ job data: everything about the batch is in its record. `job` counts the jobs of a batch: only the last one is worked on. */
+export const batchJob = z.object({
+  v: z.literal(batchJobVersion),
+  kind: z.literal('batch'),
+  batchId: z.string(),
+  job: z.int().min(1),
+});
+export type BatchJob = z.infer<typeof batchJob>;

@@ -9,6 +9,7 @@ export const keysFor = (prefix: string) => ({
   ...threadKeyNames(prefix),
   ...auditKeyNames(prefix),
   ...fileKeyNames(prefix),
+  ...batchKeyNames(prefix),
 });
 export type Keys = ReturnType<typeof keysFor>;
 
@@ -182,6 +183,37 @@ const fileKeyNames = (prefix: string) => ({
   /** There for as long as none of them is looked for again. */
   blobSweep: `${prefix}:_:blob-sweep`,
 });
+
+/** The keys of one batch share the hash tag `{batch:ID}`. They go with its files, some when it ends. */
+const batchKeyNames = (prefix: string) => ({
+  /** Hash of what is known of a batch. */
+  batch: (id: string) => `${prefix}:{batch:${id}}:batch`,
+  /** Bits of the lines that were begun, and of those that failed, by their place in the file. */
+  batchBegun: (id: string) => `${prefix}:{batch:${id}}:begun`,
+  batchFailed: (id: string) => `${prefix}:{batch:${id}}:failed`,
+  /** Hash of the lines that are open, by their place: what is known of each, as JSON. */
+  batchOpen: (id: string) => `${prefix}:{batch:${id}}:open`,
+  /** Hash of what failed lines have cost, by their place: a redriven run counts only what it costs beyond that. */
+  batchSpent: (id: string) => `${prefix}:{batch:${id}}:spent`,
+  /** List of what each line of the sample brought, until there is a quote. */
+  batchSample: (id: string) => `${prefix}:{batch:${id}}:sample`,
+  /** List of lines of output, or of failed lines, that are in no part of a file yet, and the list of those parts. */
+  batchLines: (id: string, of: BatchOutputs) => `${prefix}:{batch:${id}}:lines:${of}`,
+  batchParts: (id: string, of: BatchOutputs) => `${prefix}:{batch:${id}}:parts:${of}`,
+  /** Sorted set of a tenant's batches by creation time, and of those that have not ended; the latter also of all tenants. */
+  batches: (tenant: string) => `${prefix}:_:batches:${tenant}`,
+  batchesOpenOf: (tenant: string) => `${prefix}:_:batches-open:${tenant}`,
+  batchesOpen: `${prefix}:_:batches-open`,
+  /** The batch that a request made which came without a key: the same request again is answered with it. */
+  batchAsked: (tenant: string, digest: string) => `${prefix}:_:batch-asked:${tenant}:${digest}`,
+  /** Sorted set of processes that advance batches, by the time of their last sign of life. */
+  batchProcesses: `${prefix}:_:batch-processes`,
+  /** There while one of them has looked for batches without a job, not long ago. */
+  batchSweep: `${prefix}:_:batch-sweep`,
+});
+
+/** What a line of output belongs to: lines with an answer, and lines without one. */
+export type BatchOutputs = 'output' | 'errors';
 
 /**
  * The manifest (a hash, with the fields of the lock), the wait queue (a sorted set of runs), the log (a stream), the

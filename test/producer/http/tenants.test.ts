@@ -24,6 +24,10 @@ async function thingsOf(world: ServerWorld): Promise<Readonly<Record<string, rea
   form.set('file', new Blob([`{"input":"${secret}"}\n`]), `${secret}.jsonl`);
   const uploaded = await fetch(`${world.url}/v1/files`, { method: 'POST', headers: as('north'), body: form });
   const { id: file } = (await uploaded.json()) as { readonly id: string };
+  const lines = { input_file_id: file, endpoint: '/v1/runs', agent: request.agent, metadata: { note: secret } };
+  const { id: batch } = (await send('POST', '/v1/batches', lines, as('north'))).body;
+  // The same.
+  await redis.hset(keys.batch(batch), 'status', 'cancelled');
   const ulid = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
   return {
     '/v1/runs/{id}': [runId, ulid],
@@ -31,6 +35,7 @@ async function thingsOf(world: ServerWorld): Promise<Readonly<Record<string, rea
     '/v1/threads/{id}': [`t-${secret}`, 't-none'],
     '/v1/media/{sha256}': [digest, sha256('none')],
     '/v1/files/{id}': [file, `file-${ulid}`],
+    '/v1/batches/{id}': [batch, `batch_${ulid}`],
     '/v1/budgets/{scope}/{id}': [`b-${secret}`, 'b-none'],
     '/v1/budgets/batch/{id}': [`b-${secret}`, 'b-none'],
     '/v1/mcp/pins/{server}': [secret, 'nothing-so-called'],

@@ -16,6 +16,7 @@ import type { RedriveAnswer, RedriveRequest } from '../redrive.ts';
 import type { RunFilter } from '../run-filter.ts';
 import { acceptManyRemote, acceptRemote, newKey } from './accept.ts';
 import { bytesOf } from './answers.ts';
+import { RemoteBatches } from './batches.ts';
 import { RemoteBudgets } from './budgets.ts';
 import { RemoteFiles } from './files.ts';
 import { followAllRemote, followRemote } from './follow.ts';
@@ -39,6 +40,7 @@ function remoteOperations(link: Link): Operations {
   return {
     tenant: undefined,
     whoami: () => link.json({ path: '/v1/whoami' }),
+    batches: new RemoteBatches(link),
     budgets: new RemoteBudgets(link),
     files: new RemoteFiles(link),
     mcpPins: new RemoteMcpPins(link),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
-import { budgetSettings, topUpRequest } from '../../client/budgets.ts';
+import { budgetScope, budgetSettings, budgetView } from '../../../shared/contract/money.ts';
+import { topUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errors, route, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';

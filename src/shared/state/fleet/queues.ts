@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq';
 import { defined } from '../../base/collections.ts';
 import { jobIdFor } from '../../base/ids.ts';
+import { batchQueue, type BatchJob, batchJobVersion } from '../../contract/queues.ts';
 import { jobOptions, jobVersion, type RunJob } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 
@@ -66,4 +67,18 @@ export function jobOf({ kind, runId, segment }: SegmentJob, { priority, delayMs,
   const lifo = first ? true : undefined;
   const opts = defined({ ...jobOptions, jobId: jobIdFor(runId, segment), priority, delay: delayMs, lifo });
   return { name: kind, data: { v: jobVersion, kind, runId, segment }, opts };
+}
+
+/** Attempts are for a lost Redis: a batch whose job has failed gets another one. An ended job is removed. */
+const batchJobOptions = {
+  attempts: 10,
+  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+  removeOnComplete: true,
+  removeOnFail: true,
+};
+
+/** A stay of a batch on a process as BullMQ takes it. The job id makes a repeat harmless. */
+export function batchJobOf({ batchId, job }: Pick<BatchJob, 'batchId' | 'job'>) {
+  const data: BatchJob = { v: batchJobVersion, kind: 'batch', batchId, job };
+  return { queue: batchQueue, name: 'batch', data, opts: { ...batchJobOptions, jobId: `${batchId}-${job}` } };
 }

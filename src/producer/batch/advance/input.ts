@@ -1,0 +1,58 @@
+import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
+import { defined } from '../../../shared/base/collections.ts';
+import type { FileStore } from '../../../shared/state/files/files.ts';
+import type { BatchLine, LineDefaults, LineHead, LineSource } from '../lines/line.ts';
+import { lineSource, readLines } from '../lines/read-lines.ts';
+import type { InputLines } from './own-batch.ts';
+
+/** Where the header of a CSV has to be. */
+const headBytes = 1024 * 1024;
+
+/** The input file of one batch. What was learnt of it is kept for as long as a stay. */
+export class BatchInput implements InputLines {
+  readonly #record: BatchRecord;
+  readonly #files: Pick<FileStore, 'read'>;
+  #source: Promise<LineSource> | undefined;
+
+  constructor(record: BatchRecord, files: Pick<FileStore, 'read'>) {
+    this.#record = record;
+    this.#files = files;
+  }
+
+  async source(): Promise<LineSource> {
+    this.#source ??= this.#open();
+    return await this.#source;
+  }
+
+  async *all(): AsyncGenerator<readonly [number, BatchLine]> {
+    const source = await this.source();
+    let place = 0;
+    for await (const line of readLines(this.#read(), source)) yield [place++, line];
+  }
+
+  async textOf({ offset, length }: Pick<LineHead, 'offset' | 'length'>): Promise<string> {
+    return (await this.#bytes(offset, offset + length)).toString('utf8');
+  }
+
+  async #open(): Promise<LineSource> {
+    const { request, filename, answerFields } = this.#record;
+    const isOurs = request.endpoint === '/v1/runs';
+    const { queue, priority } = request;
+    const { agent, overrides, deadlineMs } = isOurs ? request : {};
+    const defaults: LineDefaults = defined({ agent, overrides, deadlineMs, queue, priority });
+    const inputTemplate = isOurs ? request.inputTemplate : undefined;
+    const draft = { endpoint: request.endpoint, filename, defaults, inputTemplate, answerFields };
+    return lineSource(draft, await this.#bytes(0, headBytes));
+  }
+
+  async #bytes(from: number, to: number): Promise<Buffer> {
+    const parts: Uint8Array[] = [];
+    for await (const bytes of this.#read(from, to)) parts.push(bytes);
+    return Buffer.concat(parts);
+  }
+
+  #read(from?: number, to?: number): AsyncIterable<Uint8Array> {
+    const { tenant, request } = this.#record;
+    return this.#files.read(tenant, request.input_file_id, from, to);
+  }
+}
