@@ -40,6 +40,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'Agents that may take over, as ids or with a `filter` for what crosses. See [agents that work together](../agents-together.md#handoffs).',
   unknownCapability:
     '`skip`: one that the worker does not have is left out with a warning. Default: the agent is refused.',
+  inputFiles:
+    "`trust` of what files of the input say: `external`, a stranger may have written it (the default), or `user`, the user's own word. See [files as input](../files-as-input.md#trust).",
   trust:
     '`sandbox`: no tool starts a process or contacts anybody. `controlled`, `unrestricted`: what grants and policies allow.',
   toolInvocation:

@@ -3,6 +3,7 @@ import { RunError } from '../shared/base/errors.ts';
 import { Redactor } from '../shared/base/redact.ts';
 import { cancelledCall, LlmError } from '../worker/llm/errors.ts';
 import {
+  allInputKinds,
   wrapProvider,
   type LlmAnswer,
   type LlmPart,
@@ -95,10 +96,11 @@ export function recordedModel({
 
 /** The provider that a recording was made of, as far as its callers can see. */
 function replayer({ provider, contextWindows }: Recording, generate: LlmProvider['generate']): LlmProvider {
-  const { streaming, responseFormat, ...capabilities } = provider.capabilities;
+  const { streaming, responseFormat, fileUrls, ...capabilities } = provider.capabilities;
   return {
     id: provider.id,
-    capabilities: { ...capabilities, ...defined({ streaming, responseFormat }) },
+    capabilities: { ...capabilities, ...defined({ streaming, responseFormat, fileUrls }) },
+    inputOf: () => allInputKinds,
     ...defined({ acceptsSensitivity: provider.acceptsSensitivity }),
     contextWindowOf: (model) => (Object.hasOwn(contextWindows, model) ? contextWindows[model] : undefined),
     generate,

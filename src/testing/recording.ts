@@ -57,6 +57,7 @@ const recording = z.object({
       reasoning: z.boolean(),
       streaming: z.boolean().optional(),
       responseFormat: z.boolean().optional(),
+      fileUrls: z.boolean().optional(),
     }),
     acceptsSensitivity: z.array(sensitivity).optional(),
   }),

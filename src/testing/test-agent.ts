@@ -1,3 +1,4 @@
+import type { InputPart } from '../shared/contract/input-parts.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { RunError } from '../shared/base/errors.ts';
 import { runIdForExecution } from '../shared/base/ids.ts';
@@ -78,7 +79,7 @@ export interface TestAgent {
    * Runs one input to its end, or until it waits for a person who is not among `people`. A failed run does not throw: see `status`
    * and `error`. Throws `concurrent_run` while another run of this agent is in progress.
    */
-  run(input: string, options?: AgentRunOptions): Promise<TestRun>;
+  run(input: string | readonly InputPart[], options?: AgentRunOptions): Promise<TestRun>;
 }
 
 /**

@@ -11,6 +11,7 @@ import { redisBreakers } from '../shared/state/limits/breakers.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
 import { redisToolPins, type ToolPins } from '../shared/state/pins/tool-pins.ts';
+import { openFileStore } from '../shared/state/files/files.ts';
 import { named } from '../shared/state/errors.ts';
 import { openMedia } from '../shared/state/results/media-store.ts';
 import { type Family, redisChildren } from '../shared/state/run/children/children.ts';
@@ -93,6 +94,12 @@ export async function openStores(
       reach: (work) => named('media', work(redis)),
       blobs: async () => artifacts.blobs,
       ttlS: config.RESULT_TTL_S,
+    }),
+    files: openFileStore({
+      ...base,
+      reach: (work) => named('files', work(redis)),
+      blobs: async () => artifacts.blobs,
+      maxTenantBytes: config.FILES_MAX_BYTES_PER_TENANT,
     }),
     waits: redisWaits(runKeySpace),
     threads: redisThreads(threads, given.addJob),

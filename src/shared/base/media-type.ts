@@ -128,3 +128,30 @@ function startsWith(bytes: Uint8Array, head: readonly number[]): boolean {
 function latin1(bytes: Uint8Array, from: number, to: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1', from, to);
 }
+
+const typesByEnding: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  pdf: 'application/pdf',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  ndjson: 'application/x-ndjson',
+  csv: 'text/csv',
+  tsv: 'text/tab-separated-values',
+  txt: 'text/plain',
+  log: 'text/plain',
+  md: 'text/markdown',
+  html: 'text/html',
+  svg: 'image/svg+xml',
+  xml: 'application/xml',
+  yaml: 'application/yaml',
+  yml: 'application/yaml',
+};
+
+/** What a file is by its name. Undefined: the name does not say. */
+export function typeByName(name: string): string | undefined {
+  return typesByEnding[name.split('.').at(-1)?.toLowerCase() ?? ''];
+}

@@ -55,6 +55,11 @@ export const errorTable = {
   ),
   run_timeout: final(422, 'run', 'The run was on workers for longer than `limits.wallTimeMs`.'),
   deadline_exceeded: final(422, 'both', 'The run did not end before its deadline, or a redrive gives it no new one.'),
+  input_unavailable: final(
+    422,
+    'run',
+    'A file of the input could not be fetched from its URL, or is not one that is read. `details.reason` says why.',
+  ),
   budget_exceeded: final(402, 'run', 'The next call would spend more than the run was given.'),
   budget_unpriced: final(402, 'run', 'A run with a cap wants a model without a known price and the run denies that.'),
   depth_limit: final(422, 'run', 'Delegation between agents went too deep.'),

@@ -140,6 +140,12 @@ export const configSchema = z.object({
   EGRESS_ALLOWED_HOSTS: hostList.describe(
     'Comma-separated hosts (`host` or `host:port`) that tools and MCP servers over HTTP may name although they are private or without TLS.',
   ),
+  INPUT_URLS: z
+    .enum(['fetch', 'pass', 'refuse'])
+    .default('fetch')
+    .describe(
+      'What becomes of URLs of images and files in inputs. `fetch`: a worker fetches each once, never from inside (`EGRESS_ALLOWED_HOSTS` names exceptions). `pass`: the model provider gets the URL and fetches it itself. `refuse`: such a request is refused. The same on all workers and producers.',
+    ),
   EGRESS_DOMAINS: hostList
     .transform((hosts) => (hosts.length > 0 ? hosts : undefined))
     .describe('Comma-separated hosts (`host` or `host:port`, exact names): the only ones that `http_request` may ask.'),

@@ -491,6 +491,16 @@ export const eventBodies = {
     'The node failed and is tried again after a wait. `attemptNumber` counts the retries from 1.',
     { attemptNumber: z.int().min(1), error: errorInfo, delayMs: count },
   ),
+  'input.file_fetched': event('A file of the input was fetched from its URL, once for the run.', {
+    name: text,
+    mediaType: text,
+    bytes: count,
+    handle: text,
+  }),
+  'input.file_expired': event(
+    'A file of the conversation is past its time or was removed. The model is shown a note in its place.',
+    { name: text, mediaType: text.optional() },
+  ),
   'media_job.submitted': event('A provider works on the media. The run waits without a worker and asks now and then.', {
     jobId: text,
     provider: text,

@@ -1,6 +1,7 @@
 import { isUntrusted, lessTrusted, trustClass, type TrustClass } from './agent/trust.ts';
 import type { ChildEnd } from './control.ts';
-import { unionOf, type FlowLabel, type Message, type Origins } from './message.ts';
+import type { InputFile } from './input-parts.ts';
+import { unionOf, type FlowLabel, type FlowSource, type Message, type Origins } from './message.ts';
 
 /** The label of a text that must have one and has none, because an older worker wrote it: all of it counts as a stranger's. */
 export const unlabelled: FlowLabel = { sources: [{ name: 'unknown', trust: 'external' }] };
@@ -16,6 +17,11 @@ export function labelOfEnd({ flow, steps, status }: Pick<ChildEnd, 'flow' | 'ste
   return flow ?? (steps === 0 || status === 'cancelled' ? clean : unlabelled);
 }
 
+/** Who speaks in a file of an input. Undefined: the user does, as the agent says. */
+export function sourceOfFile({ name, trust }: Pick<InputFile, 'name' | 'trust'>): FlowSource | undefined {
+  return trust === 'user' ? undefined : { name: `file:${name}`, trust: 'external' };
+}
+
 /** What one message brings that is untrusted, or not public. Undefined: nothing. */
 function originsOf(message: Message): Origins | undefined {
   switch (message.role) {
@@ -26,7 +32,13 @@ function originsOf(message: Message): Origins | undefined {
       return unionOf([{ sources: own, sensitivity }, flow]);
     }
     case 'user':
-      return unionOf([{ sensitivity: message.sensitivity }, message.flow]);
+      return unionOf([
+        {
+          sensitivity: message.sensitivity,
+          sources: (message.files ?? []).flatMap((file) => sourceOfFile(file) ?? []),
+        },
+        message.flow,
+      ]);
     case 'assistant':
       return unionOf([message.flow]);
     default:

@@ -55,6 +55,9 @@ export const inputPart = z.union([
 export type InputPart = z.infer<typeof inputPart>;
 export type FilePartOfInput = Exclude<InputPart, { type: 'text' }>;
 
+/** `user`: what a file says is the user's word. `external`: a stranger may have written it. */
+export const fileTrust = z.enum(['user', 'external']);
+
 /**
  * A file of a run's input as requests, journals and threads keep it: never its bytes.
  *
@@ -69,6 +72,8 @@ export const inputFile = z.object({
     z.object({ from: z.literal('url'), url: z.string() }),
   ]),
   name: z.string(),
+  /** Whose word it is, as the agent says that was asked with it. Absent: a stranger's. */
+  trust: fileTrust.optional(),
   /** Absent: it is not known yet. */
   mediaType: z.string().optional(),
   bytes: z.int().min(0).optional(),
@@ -106,4 +111,39 @@ export function joinedParts(parts: readonly InputPart[]): {
     else files.push({ part, index, at: text.length });
   }
   return { text, files };
+}
+
+/** A file as texts name it: `cat.png (image/png, 67 bytes)`. */
+export function fileLabel({ name, mediaType, bytes, source }: InputFile): string {
+  const facts = [mediaType, bytes === undefined ? undefined : `${bytes} bytes`].filter((fact) => fact !== undefined);
+  if (facts.length === 0 && source.from === 'url') facts.push('behind a URL');
+  return facts.length === 0 ? name : `${name} (${facts.join(', ')})`;
+}
+
+/**
+ * What a worker has found out about a file of a conversation. Under a symbol, so that it never gets into JSON: the texts of files
+ * stay where they are.
+ *
+ * - gone: its bytes are not there any more. unread: what is behind its URL is not fetched
+ * - text: what a text file says, and that text as a model is shown it
+ */
+export type FoundFile =
+  | { readonly kind: 'gone' | 'unread' }
+  | { readonly kind: 'text'; readonly text: string; readonly shown: string };
+
+const found = Symbol('found');
+type Noted = InputFile & { [found]?: FoundFile };
+
+export function noteFound(file: InputFile, what: FoundFile): void {
+  (file as Noted)[found] = what;
+}
+
+/** Undefined: a model is given its bytes, or no worker has looked yet. */
+export function foundOf(file: InputFile): FoundFile | undefined {
+  return (file as Noted)[found];
+}
+
+/** The files of a message that another text, so many characters long, stands in front of. */
+export function movedFiles(files: readonly InputFile[], by: number): InputFile[] {
+  return files.map((file) => ({ ...file, at: file.at + by }));
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { lessTrusted, trustClass } from './agent/trust.ts';
 import { commentaryMode, shownCommentary } from './commentary.ts';
+import { fileLabel, inputFiles, movedFiles } from './input-parts.ts';
 
 /** Reasoning text with the provider's opaque proof. `meta` goes back to the same provider and never into an event. */
 export const reasoningPart = z.object({
@@ -32,7 +33,8 @@ export function lessPublic(a: Sensitivity, b: Sensitivity | undefined): Sensitiv
 }
 
 /**
- * Where an untrusted text came from: a tool's name, `mcp:<server>/<tool>`, `agent:<id>` for what another agent answered.
+ * Where an untrusted text came from: a tool's name, `mcp:<server>/<tool>`, `agent:<id>` for what another agent answered,
+ * `file:<name>` for a file of an input.
  */
 export const flowSource = z.object({ name: z.string().max(256), trust: trustClass });
 export type FlowSource = Readonly<z.infer<typeof flowSource>>;
@@ -87,6 +89,8 @@ export const systemMessage = z.object({ role: z.literal('system'), content: z.st
 export const userMessage = z.object({
   role: z.literal('user'),
   content: z.string(),
+  /** That were given with it, each with its place in `content`. */
+  files: inputFiles.optional(),
   /** Of a summary: how far what it was made from may travel. Absent: the user's own words, which go to every provider. */
   sensitivity: sensitivity.optional(),
   /** Of a text that a model wrote. Absent: the user's own words. */
@@ -125,6 +129,11 @@ export type AssistantMessage = z.infer<typeof assistantMessage>;
 export type UserMessage = z.infer<typeof userMessage>;
 export type ToolMessage = z.infer<typeof toolMessage>;
 export type Message = z.infer<typeof message>;
+
+/** What a user has said, with the names of the files that came with it. */
+export function userWords({ content, files = [] }: UserMessage): string {
+  return [content, ...files.map((file) => `[file ${fileLabel(file)}]`)].filter((text) => text !== '').join('\n');
+}
 
 /** The visible text of an assistant message. */
 export function textOf(m: AssistantMessage): string {
@@ -180,8 +189,10 @@ function merge(first: Message | undefined, second: Message): Message | undefined
     return { role: 'assistant', parts: [...first.parts, ...second.parts], ...(origins && { flow: origins }) };
   }
   if (first?.role === 'user' && second.role === 'user') {
-    const content = `${first.content}\n\n${second.content}`;
-    return { role: 'user', content, ...labelsOfBoth(first, second) };
+    const before = `${first.content}\n\n`;
+    const files = [...(first.files ?? []), ...movedFiles(second.files ?? [], before.length)];
+    const content = before + second.content;
+    return { role: 'user', content, ...(files.length > 0 && { files }), ...labelsOfBoth(first, second) };
   }
   return undefined;
 }

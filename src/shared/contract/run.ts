@@ -17,7 +17,7 @@ import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
 import { jsonText, storedJson } from '../base/json.ts';
-import { inputFiles, inputPart, joinedParts, maxInputFiles, maxInputParts } from './input-parts.ts';
+import { inputFiles, inputPart, joinedParts, maxInputFiles, maxInputParts, type InputFile } from './input-parts.ts';
 import { mediaRequest } from './media.ts';
 import { flowLabel, message } from './message.ts';
 import { unfinishedWork } from './unfinished.ts';
@@ -281,6 +281,8 @@ export const runRecord = z.object({
   updatedAt: z.string(),
   startedAt: z.string().optional(),
   endedAt: z.string().optional(),
+  /** Its files, once a worker has fetched what is behind their URLs, and whose word they are. Absent: as the request has them. */
+  files: inputFiles.optional(),
   /** A deadline that is not the request's own: the agent's, or that of a redrive. */
   deadlineAt: z.string().optional(),
   /** In place of what `queueTtlMs` says, of one that was redriven. */
@@ -356,6 +358,8 @@ export const runView = z.object({
   /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
   decisions: z.array(decisionView).optional(),
   metadata: z.record(z.string(), z.string()).optional(),
+  /** That its input holds: never their bytes. Absent in lists, and where there is none. */
+  files: inputFiles.optional(),
   queue: z.string(),
   createdAt: z.string(),
   startedAt: z.string().optional(),
@@ -421,6 +425,7 @@ export function viewOf(
     }),
     ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),
     metadata: labels,
+    files: filesOfRun(record),
     queue: record.queue,
     createdAt: record.createdAt,
     startedAt: record.startedAt,
@@ -431,6 +436,11 @@ export function viewOf(
     worker: record.worker,
     recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
   };
+}
+
+/** The files of a run's input, as far as they are known by now. */
+export function filesOfRun({ files, request }: Pick<RunRecord, 'files' | 'request'>): InputFile[] | undefined {
+  return files ?? request.files;
 }
 
 /** From its first start to its end. */

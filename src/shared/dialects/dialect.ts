@@ -78,7 +78,7 @@ export const isCapability = among([
   'capability.user_notified',
 ]);
 
-/** Agents beside each other, what guards found, and artifacts. */
+/** Agents beside each other, what guards found, artifacts, and the files of inputs. */
 export const isTeamwork = among([
   'handoff',
   'subagent.event',
@@ -91,6 +91,8 @@ export const isTeamwork = among([
   'agent.progress.read',
   'guardrail.tripped',
   'file.generated',
+  'input.file_fetched',
+  'input.file_expired',
   'source.cited',
   'verifier.result',
   'agent.steered',

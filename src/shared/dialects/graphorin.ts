@@ -76,6 +76,8 @@ export const graphorin: Dialect = () => (event) => {
     case 'llm.call':
     case 'cost.updated':
     case 'tool.call.incomplete':
+    case 'input.file_fetched':
+    case 'input.file_expired':
       return [];
     default:
       return assertNever(event);

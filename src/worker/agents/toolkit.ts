@@ -56,6 +56,8 @@ export interface ToolServices {
   readonly flowOf?: (agent: AgentDefinition) => DataFlowPolicy | undefined;
   readonly secrets?: ToolRunContext['secrets'];
   readonly artifacts?: Artifacts;
+  /** How files behind URLs in inputs are had. Absent: they are refused. */
+  readonly inputUrls?: { readonly mode: Config['INPUT_URLS']; readonly fetch?: Egress['fetch'] };
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
   /** The agents of this worker, for those that ask each other. */
   readonly agents?: () => ReadonlyMap<string, LoadedAgent>;
@@ -111,6 +113,7 @@ export function createToolkit(options: ToolkitOptions): Toolkit {
         flowOf: ({ dataFlowPolicy }) => effectiveFlow(dataFlowPolicy, config.DATA_FLOW_MODE),
         secrets,
         artifacts: opened.artifacts,
+        inputUrls: { mode: config.INPUT_URLS, fetch: egress.fetch },
         breakers: opened.breakers,
         codeTools: createCodeTools(scripts, () => clock.now()),
         log,

@@ -83,6 +83,29 @@ export function withoutOrders(text: string): Pick<Sanitised, 'text' | 'findings'
   return { text: clean, findings: namesOf(found) };
 }
 
+/** Context that a piece of a long text is looked at with, from the piece before it. */
+const overlapChars = 2_048;
+
+/**
+ * A text of any length as `wrap` makes it, in pieces that overlap: an order that stands where two of them meet is found in the second.
+ * For files of an input, which are read as a whole or not at all.
+ */
+export function wrappedWhole(text: string, origin: Origin): string {
+  const [begin, end] = markersOf(origin);
+  const pieceChars = maxScannedChars - overlapChars;
+  const done: string[] = [];
+  let tail = '';
+  for (let at = 0; at < text.length;) {
+    const piece = clip(text.slice(at, at + pieceChars), pieceChars);
+    at += piece.length;
+    const { text: clean } = cleaned((tail + piece).replaceAll(origin.nonce, markerToken));
+    const keptTo = Math.max(0, clean.length - overlapChars);
+    done.push(clean.slice(0, keptTo));
+    tail = clean.slice(keptTo);
+  }
+  return `${begin}\n${done.join('')}${tail}\n${end}`;
+}
+
 interface Finding {
   readonly name: string;
   /** The part of the original to take out; absent where the whole text is concerned. */

@@ -2,7 +2,7 @@ import { unlessAborted } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ProviderLimits } from '../../shared/contract/limits.ts';
-import { textOf } from '../../shared/contract/message.ts';
+import { textOf, userWords } from '../../shared/contract/message.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
 import type { ThreadEventBody, NumberedEntry } from '../../shared/contract/thread/thread.ts';
@@ -74,7 +74,7 @@ export async function embedMessages(
 function messageIn({ seq, entry }: NumberedEntry): { seq: number; role: 'user' | 'assistant'; text: string }[] {
   if (entry.t !== 'message' || entry.byRuntime || entry.message.role === 'tool') return [];
   const { message } = entry;
-  const text = message.role === 'user' ? message.content : textOf(message);
+  const text = message.role === 'user' ? userWords(message) : textOf(message);
   return text === '' ? [] : [{ seq, role: message.role, text: cutText(text, maxTextBytes) }];
 }
 

@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import { textOf } from '../../shared/contract/message.ts';
+import { textOf, userWords } from '../../shared/contract/message.ts';
 import type { PostrunJob } from '../../shared/contract/queues.ts';
 import type { ThreadEventBody, ThreadEntry } from '../../shared/contract/thread/thread.ts';
 import { withoutOrders } from '../guards/sanitise.ts';
@@ -42,7 +42,7 @@ export async function makeTitle(
 function messageOf(entry: ThreadEntry): { readonly who: 'User' | 'Assistant'; readonly text: string }[] {
   if (entry.t !== 'message') return [];
   const { message, byRuntime } = entry;
-  if (message.role === 'user' && !byRuntime) return [{ who: 'User', text: message.content }];
+  if (message.role === 'user' && !byRuntime) return [{ who: 'User', text: userWords(message) }];
   const text = message.role === 'assistant' ? textOf(message) : '';
   return text === '' ? [] : [{ who: 'Assistant', text }];
 }

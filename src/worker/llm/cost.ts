@@ -1,6 +1,7 @@
 import type { Usage } from '../../shared/contract/money.ts';
 import { jsonText } from '../../shared/base/json.ts';
 import { toolCallsOf, type Message } from '../../shared/contract/message.ts';
+import { fileTokensOf } from './input-files.ts';
 import type { LlmRequest } from './provider.ts';
 
 /** Microcents per million tokens, a whole number; with tiers, where a long prompt makes the whole call dearer. */
@@ -51,8 +52,12 @@ export function promptTokensOf(request: Pick<LlmRequest, 'messages' | 'tools' | 
   for (const { name, description, parameters } of tools ?? []) {
     bytes += name.length + Buffer.byteLength(description) + Buffer.byteLength(jsonText(parameters));
   }
-  for (const message of messages) bytes += bytesOf(message);
-  return Math.ceil(bytes / bytesPerToken) + messages.length * tokensPerMessage;
+  let tokens = messages.length * tokensPerMessage;
+  for (const message of messages) {
+    bytes += bytesOf(message);
+    if (message.role === 'user') for (const file of message.files ?? []) tokens += fileTokensOf(file);
+  }
+  return Math.ceil(bytes / bytesPerToken) + tokens;
 }
 
 export function maxOutputTokensOf({ maxOutputTokens = assumedOutputTokens }: LlmRequest): number {

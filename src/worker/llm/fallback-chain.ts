@@ -16,6 +16,7 @@ import {
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
 import type { Price, PriceLookup } from './cost.ts';
 import { cancelledCall, LlmError, retryDelayMs } from './errors.ts';
+import { lackOf, lackText, type InputLack } from './input-files.ts';
 
 export type { ChainCall, ChainResult } from './chain-call.ts';
 
@@ -134,7 +135,7 @@ export class FallbackChain {
       this.#leaveAlone(cooldownName(candidate));
       last = { candidate, error: end.error, thrown: end.thrown };
     }
-    throw last?.thrown ?? new LlmError('unknown', 'none', 'no candidate model can serve this request');
+    throw last?.thrown ?? unserved(walk);
   }
 
   /** Tries one candidate until it answers or is used up. Throws when nothing may follow. */
@@ -215,8 +216,10 @@ export class FallbackChain {
   }
 
   /** Why this candidate does not serve the request now, or undefined. */
-  #reasonToSkip(candidate: Candidate, { plan, request }: Walk): 'no_tools' | 'cooldown' | undefined {
+  #reasonToSkip(candidate: Candidate, { plan, request }: Walk): 'no_tools' | 'cooldown' | InputLack | undefined {
     if (request.tools?.length && !candidate.provider.capabilities.tools) return 'no_tools';
+    const lack = lackOf(request, candidate);
+    if (lack) return lack;
     // Where there is nothing else, a cooldown would only turn a wait into a failure.
     if (plan.length === 1) return undefined;
     const now = this.#deps.clock.monotonic();
@@ -261,6 +264,15 @@ export class FallbackChain {
       throw cancelledCall(provider, signal);
     });
   }
+}
+
+/** The error of a request that was sent to no candidate at all. */
+function unserved({ plan, request }: Walk): LlmError {
+  const lacks = plan.map((candidate) => lackOf(request, candidate));
+  // One that does read them may do so later.
+  if (lacks.includes(undefined)) return new LlmError('unknown', 'none', 'no candidate model can serve this request');
+  const models = plan.map(({ provider, model }) => `${provider.id}/${model}`);
+  return new LlmError('bad_request', 'none', lackText(lacks, models));
 }
 
 /** The error of a candidate whose permit says skip. */

@@ -1,9 +1,16 @@
+import { z } from 'zod';
 import { defined } from '../../shared/base/collections.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantMessage, Message, Sensitivity } from '../../shared/contract/message.ts';
+import type { InputFile } from '../../shared/contract/input-parts.ts';
 import type { ProviderLimits, RateLimitReport } from '../../shared/contract/limits.ts';
 import type { MediaModality } from '../../shared/contract/media.ts';
 import type { Usage } from '../../shared/contract/money.ts';
+
+/** What a model reads. */
+export const inputKind = z.enum(['text', 'image', 'pdf']);
+export type InputKind = z.infer<typeof inputKind>;
+export const allInputKinds = inputKind.options;
 
 /** What a provider can do. The chain skips a candidate that lacks what a request needs. */
 export interface ProviderCapabilities {
@@ -11,6 +18,8 @@ export interface ProviderCapabilities {
   readonly reasoning: boolean;
   /** `false`: `generate` emits no parts. Its text is then emitted in pieces once the answer is whole. Default: true. */
   readonly streaming?: boolean;
+  /** It fetches files by their URL, not only images. Default: false. */
+  readonly fileUrls?: boolean;
   /** It keeps to `responseFormat`. Otherwise the wanted shape is also described in words. Default: false. */
   readonly responseFormat?: boolean;
 }
@@ -30,7 +39,10 @@ export interface LlmRequest {
   readonly idempotencyKey: string;
   /** Another candidate than the first of the plan is asked: adapters distinguish the two in what they send as the key. */
   readonly isFallback?: boolean;
+  /** Those of users may have files: images and PDFs. The text of other files stands in their content already. */
   readonly messages: readonly Message[];
+  /** The bytes of a file of a message, when they are sent. Undefined: they are not there any more. Absent: no message has one. */
+  readonly readFile?: (file: InputFile, signal: AbortSignal) => Promise<Uint8Array | undefined>;
   readonly tools?: readonly AdvertisedTool[];
   readonly toolChoice?: 'auto' | 'none' | { readonly name: string };
   readonly maxOutputTokens?: number;
@@ -91,6 +103,8 @@ export interface LlmProvider {
   limitsOf?(model: string): ProviderLimits | undefined;
   /** Tokens of prompt and answer together that this model takes. Absent: not known. */
   contextWindowOf?(model: string): number | undefined;
+  /** What this model reads. Absent, or undefined: text alone, so that no file is left out in silence. */
+  inputOf?(model: string): readonly InputKind[] | undefined;
   generate(request: LlmRequest, onPart: (part: LlmPart) => void, signal: AbortSignal): Promise<LlmAnswer>;
   /** What this model makes, by the operator's configuration. Absent: it is a chat model, whatever its name. */
   mediaOf?(model: string): MediaOffer | undefined;
@@ -147,6 +161,7 @@ export function wrapProvider(provider: LlmProvider, generate: LlmProvider['gener
       secrets: provider.secrets?.bind(provider),
       limitsOf: provider.limitsOf?.bind(provider),
       contextWindowOf: provider.contextWindowOf?.bind(provider),
+      inputOf: provider.inputOf?.bind(provider),
       mediaOf: provider.mediaOf?.bind(provider),
     }),
     generate,

@@ -1,3 +1,4 @@
+import type { InputPart } from '../../shared/contract/input-parts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { DecisionInput } from '../../shared/contract/control.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
@@ -89,12 +90,15 @@ export interface AgentHandle {
     listDeferred(): readonly ToolListing[];
   };
   /** Starts a turn. One at a time per handle: a second throws `concurrent_run`. */
-  stream(input: string | RunState, options?: AgentRunOptions & RunDirective): AgentStream;
+  stream(input: string | readonly InputPart[] | RunState, options?: AgentRunOptions & RunDirective): AgentStream;
   /**
    * The same, drained: resolves when the turn has ended, or waits for a decision (status `suspended`). A failed run does
    * not throw; see `status` and `error`.
    */
-  run(input: string | RunState, options?: AgentRunOptions & RunDirective): Promise<RunOutcomeView>;
+  run(
+    input: string | readonly InputPart[] | RunState,
+    options?: AgentRunOptions & RunDirective,
+  ): Promise<RunOutcomeView>;
   /**
    * Goes on with a run of this handle that waits: for people, with their decision, or for money, over the cap for one step or
    * to its end. Undecided calls keep it waiting. Throws as `Millrace.decide` does.

@@ -3,7 +3,10 @@ import { RunError } from '../../shared/base/errors.ts';
 import { newRunId } from '../../shared/base/ids.ts';
 import { parseConfig } from '../../shared/contract/config.ts';
 import { sha256Of } from '../../shared/contract/media.ts';
-import { runRequest, type RunRecord, outcomeViewOf } from '../../shared/contract/run.ts';
+import { parseAs } from '../../shared/base/problems.ts';
+import { inputFileTtlS, type InputFile, type InputPart } from '../../shared/contract/input-parts.ts';
+import { runInput, runRequest, type RunRecord, outcomeViewOf } from '../../shared/contract/run.ts';
+import { takeInput } from '../../shared/state/inputs/take-input.ts';
 import { createAgentTool } from '../agents/agent-tool.ts';
 import { createBoundary, type Boundary } from '../agents/credentials.ts';
 import { modelsOf } from '../agents/agent-models.ts';
@@ -66,7 +69,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
 
   const stream: AgentHandle['stream'] = (input, { signal, directive, by, ...asked } = {}) => {
     refuseSecond();
-    if (typeof input !== 'string') {
+    if (typeof input !== 'string' && !isParts(input)) {
       const saved = runStateFromJSON(input, loaded);
       refuseEnded(saved);
       const { runId } = saved.record;
@@ -78,12 +81,15 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
     }
     const nowMs = ports.clock.now();
     const runId = seams?.newRunId() ?? newRunId(nowMs);
-    const record = newRecord({ runId, agent: id, input, thread: session?.id ?? asked.thread }, asked, nowMs);
+    const about = { runId, agent: id, thread: session?.id ?? asked.thread };
     const ready = async () => {
+      const record = newRecord({ ...about, ...(await takenInput(input, ports)) }, asked, nowMs);
       if (!session) await refuseLockedThread(record, ports);
       ports.create(record);
     };
-    return follow(record.runId, ready, signal);
+    // What is wrong with a text is thrown at once.
+    if (typeof input === 'string') newRecord({ ...about, input }, asked, nowMs);
+    return follow(runId, ready, signal);
   };
 
   return {
@@ -152,13 +158,29 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
 }
 
 function newRecord(
-  { runId, ...request }: Record<'runId' | 'agent' | 'input', string> & { readonly thread: string | undefined },
+  {
+    runId,
+    ...request
+  }: Record<'runId' | 'agent' | 'input', string> & {
+    readonly thread: string | undefined;
+    readonly files?: InputFile[];
+  },
   asked: Omit<AgentRunOptions, 'signal' | 'thread'>,
   nowMs: number,
 ): RunRecord {
   // The caller has the definition of the agent, so its limits do not bound this caller.
   const parsed = runRequest.parse({ ...asked, ...request, raise: true });
   return queuedRecord({ runId, tenant: 'default', kind: 'agent.turn', queue: 'in-memory', request: parsed }, nowMs);
+}
+
+function isParts(input: RunState | readonly InputPart[]): input is readonly InputPart[] {
+  return Array.isArray(input);
+}
+
+/** Files are kept in this process, like all else of its runs; none can be uploaded to it. */
+async function takenInput(input: string | readonly InputPart[], ports: InMemoryPorts) {
+  const given = parseAs(runInput, input, 'the input is not valid');
+  return await takeInput(given, { tenant: 'default', stores: ports, keepS: inputFileTtlS, path: 'input' });
 }
 
 function stateOf(runId: string, ports: InMemoryPorts): RunState {

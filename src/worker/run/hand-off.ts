@@ -15,6 +15,7 @@ import { crossMessages, type CrossedTexts } from '../guards/leaks/texts.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { LoadedAgent } from '../agents/loaded-agent.ts';
 import { leakEvent } from '../tools/leak-event.ts';
+import { lookForFiles, readerOf } from './input-files.ts';
 import { crossingWatchOf } from './leak-watch.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 
@@ -25,7 +26,7 @@ import type { RunDeps, OpenRun } from './run-context.ts';
 export async function handOff(
   run: OpenRun,
   { to, state }: Extract<TurnOutcome, { status: 'handed_off' }>,
-  { agents }: Pick<RunDeps, 'agents'>,
+  { agents, ports, tools }: Pick<RunDeps, 'agents' | 'ports' | 'tools'>,
 ): Promise<OpenRun> {
   const target = agents.get(to);
   if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand off to`);
@@ -46,6 +47,8 @@ export async function handOff(
   };
   const growing = continueFrom(state);
   growing.add(entry);
+  // What a filter of one's own answers are other messages.
+  await lookForFiles(growing.state.messages, readerOf(run.record, tools), ports);
   for (const leak of leaks) run.writer.emit(leakEvent(leak));
   run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
   await run.writer.commit({ entries: [entry] });

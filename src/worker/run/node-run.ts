@@ -1,4 +1,5 @@
 import { asRunError, RunError } from '../../shared/base/errors.ts';
+import type { InputFile } from '../../shared/contract/input-parts.ts';
 import type { NodeConfig } from '../../shared/contract/node.ts';
 import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import { renderTemplate, type TemplateData } from '../../shared/base/template.ts';
@@ -9,6 +10,8 @@ import type { LoadedAgent } from '../agents/loaded-agent.ts';
 export interface Assignment {
   readonly agent: LoadedAgent | undefined;
   readonly prompt: string;
+  /** The files of the input, where more is known of them than the record says. */
+  readonly files?: InputFile[] | undefined;
   /** Tools of the agent that this run must not call. */
   readonly deniedTools?: readonly string[] | undefined;
   /** What the node or the caller adds to the prompt of the agent, literally: only the user message of a node is a template. */

@@ -6,15 +6,25 @@ import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { messagesOf } from '../../shared/contract/request/history.ts';
-import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
+import {
+  filesOfRun,
+  isOrchestrated,
+  workOf,
+  type Activity,
+  type RunJob,
+  type RunRecord,
+} from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim } from '../../shared/state/run/claim.ts';
 import { type OutgoingEvent, stampOf } from '../../shared/state/script.ts';
 import { clean, unlabelled } from '../../shared/contract/flow-label.ts';
-import type { Message } from '../../shared/contract/message.ts';
+import { defined } from '../../shared/base/collections.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { UserMessage } from '../../shared/contract/message.ts';
 import { countedAgent, wrongVersion } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './run-context.ts';
 import { assignmentOf, type Assignment } from './node-run.ts';
+import { filesFor, lookForFiles, readerOf } from './input-files.ts';
 import type { JobOutcome } from './outcome.ts';
 import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
@@ -46,7 +56,7 @@ const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
 
 type OpenDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps' | 'metrics'
+  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps' | 'metrics' | 'tools'
 >;
 
 /** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
@@ -65,8 +75,11 @@ export async function openRun(
   const parts = openParts(found, claimed, delivery, deps, signal, opening);
   announce(found, claimed, parts.log, deps);
   const record = await withDeadline(claimed, found.assignment, parts, deps.ports);
-  const { assignment, mayEnter } = found;
-  const thread = mayEnter ? await takeThread(claimed.record, assignment.prompt, deps.ports) : undefined;
+  const { mayEnter } = found;
+  const input = mayEnter && 'jobTry' in delivery ? await inputOf(found, claimed, record, parts, deps) : {};
+  const assignment = { ...found.assignment, ...input };
+  const question = questionOf(claimed.record, assignment);
+  const thread = mayEnter ? await takeThread(claimed.record, question, deps.ports) : undefined;
   if (thread === 'waiting') {
     // It had the lock before its wait, and other runs are before it now.
     await parts.writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
@@ -76,7 +89,8 @@ export async function openRun(
     deps.metrics?.threadLocks(1);
     opening.defer(() => deps.metrics?.threadLocks(-1));
   }
-  const folded = fold(claimed, assignment, thread, deps);
+  const folded = fold(claimed, assignment, thread, question, deps);
+  await lookForFilesOf(folded.state, record, parts.writer, deps);
   if (folded.state.agentId !== undefined) parts.writer.setActiveAgent(folded.state.agentId);
   const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
   if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, parts.writer, deps);
@@ -262,19 +276,58 @@ function fold(
   { record, entries }: Claimed,
   assignment: Assignment,
   thread: TakenThread | undefined,
+  question: UserMessage,
   { agents }: Pick<OpenDeps, 'agents'>,
 ): Pick<OpenRun, 'state' | 'assignment'> {
   const past = thread?.past ?? record.parent?.history ?? messagesOf(record.request.history ?? []);
-  const state = foldJournal([...past, questionOf(record, assignment)], entries, thread?.session);
+  const state = foldJournal([...past, question], entries, thread?.session);
   if (state.agentId === undefined) return { state, assignment };
   return { state, assignment: { ...assignment, agent: agents.get(state.agentId), append: undefined } };
 }
 
 /** What the run is asked. That of a child is by the model of its parent: it vouches for nothing as soon as that had read others. */
-function questionOf({ parent }: RunRecord, { prompt: content }: Assignment): Message {
-  const { flow = unlabelled } = parent ?? { flow: clean };
+function questionOf(
+  record: RunRecord,
+  { prompt: content, agent, files = filesOfRun(record) }: Assignment,
+): UserMessage {
+  const { flow = unlabelled } = record.parent ?? { flow: clean };
   const isOwn = flow.sources.length === 0 && flow.sensitivity === undefined;
-  return { role: 'user', content, ...(!isOwn && { flow }) };
+  const trust = agent?.definition.inputFiles?.trust;
+  // What a template makes of the input has other places.
+  const isWhole = content === record.request.input;
+  const placed = files?.map((file) => defined({ ...file, at: isWhole ? file.at : content.length, trust }));
+  return { role: 'user', content, ...(placed && { files: placed }), ...(!isOwn && { flow }) };
+}
+
+/** The files of the input; or why they cannot be had, which the run fails with. */
+async function inputOf(
+  { assignment }: Found,
+  { record: { request } }: Claimed,
+  record: RunRecord,
+  { writer, signals: { signal } }: Parts,
+  { ports, tools: { inputUrls: urls = { mode: 'refuse' } } }: OpenDeps,
+): Promise<Pick<Assignment, 'files' | 'refusal'>> {
+  if (!request.files || assignment.refusal || signal.aborted) return {};
+  try {
+    const files = await filesFor(record, writer, { urls, ports, signal });
+    return files instanceof RunError ? { refusal: files } : { files };
+  } catch (error) {
+    // What has stopped it says so itself, where the run goes on.
+    if (signal.aborted) return {};
+    throw error;
+  }
+}
+
+/** Once for each file of the conversation. */
+async function lookForFilesOf(
+  { begun, earlier, own, messages }: TurnState,
+  record: RunRecord,
+  writer: Pick<RunWriter, 'emit'>,
+  { ports, tools }: Pick<OpenDeps, 'ports' | 'tools'>,
+): Promise<void> {
+  const all = [...begun, ...earlier, ...own, ...messages];
+  const gone = await lookForFiles(all, readerOf(record, tools), ports);
+  for (const { name, mediaType } of gone) writer.emit({ type: 'input.file_expired', name, mediaType });
 }
 
 /** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */

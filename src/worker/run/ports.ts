@@ -5,6 +5,7 @@ import type { EventBody } from '../../shared/contract/event.ts';
 import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
+import type { UploadedFiles } from '../../shared/state/inputs/uploaded-files.ts';
 import type { MediaStore } from '../../shared/state/results/media-store.ts';
 import type { Children } from '../../shared/state/run/children/children.ts';
 import type { ControlChannel } from '../../shared/state/run/control/control-channel.ts';
@@ -34,6 +35,8 @@ export interface Ports {
   readonly breakers: Breakers;
   readonly control: ControlChannel;
   readonly media: MediaStore;
+  /** What tenants have uploaded. */
+  readonly files: UploadedFiles;
   readonly clock: Clock;
   readonly log: Log;
   readonly redactor: Redactor;

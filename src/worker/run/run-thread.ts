@@ -1,5 +1,5 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import type { Message } from '../../shared/contract/message.ts';
+import type { Message, UserMessage } from '../../shared/contract/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
 import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/lock.ts';
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
@@ -85,7 +85,7 @@ export interface TakenThread {
  */
 export async function takeThread(
   record: RunRecord,
-  prompt: string,
+  asked: Pick<UserMessage, 'content' | 'files'>,
   { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
 ): Promise<TakenThread | 'waiting' | undefined> {
   const run = threadRunOf(record);
@@ -98,7 +98,9 @@ export async function takeThread(
   const { fence, manifest } = acquired;
   const lock: ThreadLock = { tenant, threadId, runId, fence };
   const at = new Date(clock.now()).toISOString();
-  const question: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
+  const { content, files } = asked;
+  const message = { role: 'user' as const, content, ...(files && { files }) };
+  const question: ThreadEntry = { v: 1, t: 'message', runId, at, message };
   const before = saidBefore(record, at);
   const last = await written(threads.append(lock, `${runId}:input`, [...before, question]));
   const context = await threads.context(tenant, threadId, runId);

@@ -11,6 +11,7 @@ import { toolCallsOf } from '../../shared/contract/message.ts';
 import { resolveChatModel } from '../../shared/contract/agent/models.ts';
 import { workOf, type Activity, type RunRequest } from '../../shared/contract/run.ts';
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
+import { bytesOfFile } from '../../shared/state/inputs/file-bytes.ts';
 import type { RecordPatch } from '../../shared/state/run/commit.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
 import { untrustedPreamble } from '../prompt/system-prompt.ts';
@@ -56,6 +57,7 @@ export function turnFor(
       closingAnswer,
       loopGuard: loopGuardOf(definition.loopGuard, deps.limitCaps.loopGuard ?? false),
       preferences: deps.preferencesFor(found.agent),
+      readFile: (file) => bytesOfFile(run.record.tenant, file, deps.ports),
     },
     deps: {
       ...modelSide(run, found, deps),
@@ -91,7 +93,7 @@ function modelsFor(run: OpenRun, deps: Pick<RunDeps, 'chainFor' | 'mediaFor'>): 
   const chain = deps.chainFor(agent, model, pastOf(run.state), run.log);
   if (!chain) return new RunError('internal', `no provider serves model ${model}`);
   const media = deps.mediaFor(agent, model);
-  const unserved = media ? undefined : unservedMedia(request, model);
+  const unserved = media ? unreadFiles(run.state, model) : unservedMedia(request, model);
   return unserved ?? { agent, model, source: source === 'fallback' ? 'agent' : source, chain, media };
 }
 
@@ -230,6 +232,16 @@ async function readInbox(runId: string, known: ReadonlyMap<string, string>, inbo
       journaled.map(({ id }) => id),
     );
   return messages.filter(({ id }) => !known.has(id));
+}
+
+/** A model that makes media is given the text of the message alone. */
+function unreadFiles({ messages }: TurnState, model: string): RunError | undefined {
+  const asked = messages.findLast((message) => message.role === 'user');
+  if (!asked?.files) return undefined;
+  return new RunError(
+    'validation',
+    `model ${model} makes media and reads no files: ask an agent that answers with text`,
+  );
 }
 
 /** Refuses a request for media to a model that answers with text. */

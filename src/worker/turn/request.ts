@@ -2,7 +2,9 @@ import { defined } from '../../shared/base/collections.ts';
 import { type Message, withoutReasoning } from '../../shared/contract/message.ts';
 import { pairMessages } from '../../shared/contract/thread/turn-log.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
+import { filesOfRequest } from '../llm/input-files.ts';
 import type { Advertisement } from '../tools/registry.ts';
+import { withFiles } from './shown-files.ts';
 import { responseFormatOf } from './output.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnSpec } from './turn-ports.ts';
@@ -23,6 +25,7 @@ export function buildRequest(
     // A longer form of this request may have been sent before.
     idempotencyKey: compactedHere ? `${requestId}:after:${summarised?.replaced ?? 0}` : requestId,
     messages,
+    readFile: spec.readFile && filesOfRequest({ messages }).length > 0 ? spec.readFile : undefined,
     tools: tools.length > 0 ? tools : undefined,
     toolChoice: tools.length > 0 ? 'auto' : undefined,
     maxOutputTokens,
@@ -51,7 +54,9 @@ function isSanitized(messages: readonly Message[]): boolean {
 
 function conversation(spec: TurnSpec, { messages, hasResults }: TurnState, pinned: readonly string[]) {
   const { system, dataPreamble, reasoningRetention } = spec;
-  const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
+  const paired = withFiles(
+    pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages),
+  );
   const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   // In a message of its own, so that the bytes before it are the ones that providers have cached.
   if (dataPreamble !== undefined && hasResults) authored.push({ role: 'system', content: dataPreamble });

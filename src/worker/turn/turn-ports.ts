@@ -11,7 +11,7 @@ import type { MediaPart, MediaRequest } from '../../shared/contract/media.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import type { FallbackChain } from '../llm/fallback-chain.ts';
-import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
+import type { LlmProvider, LlmRequest, MediaOffer } from '../llm/provider.ts';
 import type { PlannedChild, PlannedRun } from '../tools/tool.ts';
 import type { Ask } from '../../shared/contract/journal/turn-state.ts';
 import type { ToolExecutor } from '../tools/execute/execute.ts';
@@ -65,6 +65,8 @@ export interface TurnSpec extends OutputRule, TextRule {
   readonly llmFailure?: 'fail' | 'degrade' | undefined;
   /** Where no model may be called because of an open breaker: wait for its cooldown instead of failing. */
   readonly waitsForBreaker?: boolean | undefined;
+  /** The bytes of a file of the conversation, for the provider that sends them. Absent: there are no files. */
+  readonly readFile?: LlmRequest['readFile'];
   /** For the provider, beside what the request says by itself. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import type { ErrorInfo } from '../../../src/shared/base/errors.ts';
@@ -291,4 +292,24 @@ test('the same execution id attaches to the same run', async () => {
   });
   expect(other.stderr).toContain('idempotency_conflict' satisfies ErrorInfo['code']);
   expect(other.code).toBe(2);
+});
+
+test('files on the disk are uploaded and go along with the input, a picture behind a URL as what it is', async () => {
+  const png = join(import.meta.dirname, '../../fixtures/input/mill.png');
+  const files = ['--file', png, '--file', 'https://example.com/a/mill.png?x=1'];
+  const { mill, runId } = await startRun(['support', 'What is it?', '--detach', ...files]);
+  const { files: taken } = await mill.get(runId);
+  expect(taken).toMatchObject([
+    { kind: 'image', name: 'mill.png', mediaType: 'image/png', width: 48, source: { from: 'file' }, at: 11 },
+    { kind: 'image', name: 'mill.png', source: { from: 'url' }, at: 11 },
+  ]);
+});
+
+test('a file that is not there is named before any other is uploaded', async () => {
+  const { mill, prefix } = await clientWorld();
+  const png = join(import.meta.dirname, '../../fixtures/input/mill.png');
+  const args = ['run', 'support', 'What?', '--file', png, '--file', '/nowhere/x.pdf'];
+  const { code, stderr } = await millrace(args, { env: settings(prefix) });
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--file: /nowhere/x.pdf cannot be read (ENOENT)')]);
+  expect((await mill.files.list()).data).toEqual([]);
 });

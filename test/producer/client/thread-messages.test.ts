@@ -83,7 +83,7 @@ async function seen(world: ClientWorld, thread: string, journal: readonly Journa
   const record = aRecord({ runId, request: { agent: 'support', input: prompt, thread } });
   await redis.hset(keys.run(runId), { tenant, updatedAt: at });
   if (journal.length > 0) await redis.rpush(keys.journal(runId), ...journal.map((entry) => JSON.stringify(entry)));
-  const taken = await takeThread(record, prompt, ports);
+  const taken = await takeThread(record, { content: prompt }, ports);
   if (!taken || taken === 'waiting') throw new Error('the thread is not locked');
   const live = await messages(world, thread);
   const state = foldJournal([...taken.past, { role: 'user', content: prompt }], journal);

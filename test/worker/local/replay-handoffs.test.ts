@@ -116,7 +116,7 @@ function handedOff(step: number, filter: HandoffFilter, payload: readonly Messag
 async function turn(threads: ThreadStore, runId: string, story: readonly StoryStep[]) {
   const ports = { threads, clock: systemClock };
   const record = aRecord({ runId, request: { agent: 'one', input: `Hello from ${runId}.`, thread } });
-  const taken = await takeThread(record, record.request.input, ports);
+  const taken = await takeThread(record, { content: record.request.input }, ports);
   if (!taken || taken === 'waiting') throw new Error('the thread is not held');
   const prompt: Message = { role: 'user', content: record.request.input };
   const { state, crossed } = journalOf([...taken.past, prompt], story);

@@ -5,6 +5,7 @@ import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { defined } from '../../base/collections.ts';
 import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
+import { fileTrust } from '../input-parts.ts';
 import { loopGuard } from './loop-guard.ts';
 import { policyRule } from './policy.ts';
 import { skillName } from './skill.ts';
@@ -323,6 +324,8 @@ export const agentDefinition = z.strictObject({
   handoffs: z.array(handoff).max(32).default([]),
   /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */
   unknownCapability: z.enum(['fail', 'skip']).default('fail'),
+  /** What files of the input are: `user` takes them for the user's own word. Default: a stranger may have written them. */
+  inputFiles: z.strictObject({ trust: fileTrust }).optional(),
   /**
    * `sandbox`: whatever its tools and capabilities are, none starts a process or contacts anybody. `controlled` and
    * `unrestricted`: what grants and policies allow; capabilities see which of the two it is.

@@ -16,6 +16,7 @@ import {
   type ToolMessage,
   withoutReasoning,
   textOf,
+  userWords,
 } from '../message.ts';
 import { threadMessage } from '../thread/thread.ts';
 import { isEnveloped } from '../thread/summary-message.ts';
@@ -248,7 +249,8 @@ function extractOf(messages: readonly Message[], maxChars: number): string | und
 function lineOf(message: Message): string[] {
   switch (message.role) {
     case 'user':
-      return message.sensitivity || isEnveloped(message.content) ? [] : saying('User', message.content);
+      if (message.sensitivity || isEnveloped(message.content)) return [];
+      return saying('User', userWords(message));
     case 'assistant': {
       const called = toolCallsOf(message).map(({ name }) => name);
       return [

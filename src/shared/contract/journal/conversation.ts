@@ -1,5 +1,6 @@
 import { RunError } from '../../base/errors.ts';
 import { withLabels } from '../handoff/crossing-labels.ts';
+import { sourceOfFile } from '../flow-label.ts';
 import type { JournalEntryOf } from './journal.ts';
 import type { FlowLabel, Message, Sensitivity } from '../message.ts';
 import { isEnveloped, isSummary, summaryMessageOf } from '../thread/summary-message.ts';
@@ -112,10 +113,12 @@ export function positionOf({ summarised }: Pick<ConversationState, 'summarised'>
   return summarised ? summarised.replaced + index - 1 : index;
 }
 
-/** A result, a summary of some, or what another agent has written after it had read untrusted text. */
+/** A result, a summary of some, a stranger's file, or what another agent has written after it had read untrusted text. */
 function isResult(message: Message, index: number): boolean {
   if (message.role === 'tool') return true;
   if (message.role === 'system') return false;
   if (message.flow && message.flow.sources.length > 0) return true;
-  return message.role === 'user' && index === 0 && isSummary(message) && isEnveloped(message.content);
+  if (message.role !== 'user') return false;
+  if (message.files?.some((file) => sourceOfFile(file))) return true;
+  return index === 0 && isSummary(message) && isEnveloped(message.content);
 }

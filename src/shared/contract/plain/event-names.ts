@@ -86,6 +86,8 @@ export const eventNames = {
   'tool.call.delta': true,
   'guardrail.tripped': true,
   'source.cited': true,
+  'input.file_fetched': true,
+  'input.file_expired': true,
   'verifier.result': true,
 } satisfies Record<EventType, true>;
 

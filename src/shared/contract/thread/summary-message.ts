@@ -1,12 +1,16 @@
 import type { JournalEntryOf } from '../journal/journal.ts';
 import { unlabelled } from '../flow-label.ts';
 import type { FlowLabel, Message, Sensitivity } from '../message.ts';
+import { fileLabel } from '../input-parts.ts';
 import { keepEnds } from '../../base/text.ts';
 
 /** The first line of every summary: by it a summary is known again on whatever worker goes on with the conversation. */
 const firstLine = '[Summary of the earlier part of this conversation. What follows it is word by word.]';
 const envelope = '<<<UNTRUSTED_CONTENT ';
 const maxRequestBytes = 8_192;
+const filesLine = 'Files that were shown before, and are not any more: ';
+const filesLinePattern = new RegExp(`^${filesLine}(.+)$`, 'm');
+const maxFilesNamed = 50;
 
 type UserMessage = Extract<Message, { role: 'user' }>;
 
@@ -29,11 +33,22 @@ function labelOfSummary(text: string, flow: FlowLabel | undefined): FlowLabel | 
 
 /**
  * The text of a summary message. `request` is what the user asked for and is still being worked on, where that is among
- * the messages that the summary replaces: it is repeated word by word, up to 8 KB.
+ * the messages that the summary replaces: it is repeated word by word, up to 8 KB. `files` were shown in those messages, and are not
+ * any more.
  */
-export function summaryText(summary: string, request: string | undefined): string {
+export function summaryText(summary: string, request: string | undefined, files: readonly string[] = []): string {
   const asked = request === undefined ? '' : `\n\nThe user's request:\n${keepEnds(request, maxRequestBytes)}`;
-  return `${firstLine}\n${summary}${asked}`;
+  const left = files.length === 0 ? '' : `\n\n${filesLine}${files.slice(-maxFilesNamed).join('; ')}`;
+  return `${firstLine}\n${summary}${left}${asked}`;
+}
+
+/** Files that the summary stands for, those of an earlier summary first. */
+function filesIn(messages: readonly Message[]): string[] {
+  return messages.flatMap((message) => {
+    if (message.role !== 'user') return [];
+    const earlier = isSummary(message) ? filesLinePattern.exec(message.content)?.[1]?.split('; ') : undefined;
+    return [...(earlier ?? []), ...(message.files ?? []).map(fileLabel)];
+  });
 }
 
 /** Is this a summary, made by whatever worker? Only the first message of a conversation can be one. */
@@ -51,7 +66,8 @@ export function summaryMessageOf(
   initial: readonly Message[],
   { summary, replaced, ...labels }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity' | 'flow'>,
 ): ReturnType<typeof summaryMessage> {
-  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), labels);
+  const files = filesIn(initial.slice(0, replaced));
+  return summaryMessage(summaryText(summary, requestFor(initial, replaced), files), labels);
 }
 
 /** What the messages that stay are an answer to; undefined where they begin with their own question. */

@@ -2,6 +2,7 @@ import { jsonOr } from '../../base/json.ts';
 import { z } from 'zod';
 import { defined } from '../../base/collections.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
+import { inputFiles } from '../input-parts.ts';
 import { flowLabel, sensitivity, strictestOf, textOf, type UserMessage, type ToolMessage } from '../message.ts';
 import {
   threadSession,
@@ -60,6 +61,7 @@ export const threadItem = z.discriminatedUnion('kind', [
     kind: z.literal('message'),
     role: z.enum(['user', 'assistant', 'system']),
     text: z.string(),
+    files: inputFiles.optional().describe('That came with it: never their bytes.'),
     ...labels,
   }),
   z.object({ ...itemBase, kind: z.literal('assistant_text'), text: z.string() }),
@@ -89,7 +91,14 @@ export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined
   switch (message.role) {
     case 'user':
       return [
-        { ...base, kind: 'message', role: byRuntime ? 'system' : 'user', text: message.content, ...labelsIn(message) },
+        defined({
+          ...base,
+          kind: 'message',
+          role: byRuntime ? 'system' : 'user',
+          text: message.content,
+          files: message.files,
+          ...labelsIn(message),
+        }),
       ];
     case 'tool': {
       const { toolCallId, toolName, content, isError = false, trust } = message;

@@ -1,5 +1,6 @@
 import { defined } from '../../base/collections.ts';
 import { RunError } from '../../base/errors.ts';
+import { plainMediaType, readKindOf, typeByName } from '../../base/media-type.ts';
 import {
   isDataUrl,
   joinedParts,
@@ -11,22 +12,12 @@ import { handleOf } from '../../contract/media.ts';
 import type { RunInput, RunRequest } from '../../contract/run.ts';
 import type { MediaStore } from '../results/media-store.ts';
 import { headBytes, readHead } from './check-bytes.ts';
-
-/** An uploaded file, as far as an input needs it. */
-export interface UploadedFile {
-  readonly filename: string;
-  readonly bytes: number;
-  readonly media_type: string;
-}
+import type { UploadedFiles } from './uploaded-files.ts';
 
 /** Where the files of inputs are. */
 export interface InputStores {
   readonly media: Pick<MediaStore, 'put'>;
-  readonly files: {
-    /** Undefined: the tenant has no such file. */
-    info(tenant: string, id: string): Promise<UploadedFile | undefined>;
-    read(tenant: string, id: string, from?: number, to?: number): AsyncIterable<Uint8Array>;
-  };
+  readonly files: UploadedFiles;
 }
 
 interface Taking {
@@ -86,10 +77,16 @@ async function uploaded(
   const chunks: Uint8Array[] = [];
   for await (const chunk of stores.files.read(tenant, id, 0, Math.min(info.bytes, headBytes))) chunks.push(chunk);
   const head = Buffer.concat(chunks);
-  const declared = info.media_type === 'application/octet-stream' ? typeByName(info.filename) : info.media_type;
+  // Clients name types by what is installed beside them: where no such file is read, its name says more.
+  const said = plainMediaType(info.media_type);
+  const declared = readKindOf(said) ? said : (typeByName(info.filename) ?? unsaid(said));
   const read = readHead({ head, totalBytes: info.bytes, declared, as: type });
   if (typeof read === 'string') throw wrong(taking, 'fileId', `file ${id} ${read}`);
   return { ...read, source: { from: 'file', id }, name: nameOf(name ?? info.filename) };
+}
+
+function unsaid(mediaType: string): string | undefined {
+  return mediaType === 'application/octet-stream' ? undefined : mediaType;
 }
 
 async function inline(
@@ -138,30 +135,6 @@ export function pathName(url: string): string {
   } catch {
     return last;
   }
-}
-
-const typesByEnding: Readonly<Record<string, string>> = {
-  png: 'image/png',
-  jpg: 'image/jpeg',
-  jpeg: 'image/jpeg',
-  gif: 'image/gif',
-  webp: 'image/webp',
-  pdf: 'application/pdf',
-  json: 'application/json',
-  jsonl: 'application/jsonl',
-  ndjson: 'application/x-ndjson',
-  csv: 'text/csv',
-  md: 'text/markdown',
-  html: 'text/html',
-  svg: 'image/svg+xml',
-  xml: 'application/xml',
-  yaml: 'application/yaml',
-  yml: 'application/yaml',
-};
-
-/** What a file is by its name. Undefined: the name does not say. */
-export function typeByName(name: string): string | undefined {
-  return typesByEnding[name.split('.').at(-1)?.toLowerCase() ?? ''];
 }
 
 function wrong({ path }: Taking, field: string, what: string): RunError {

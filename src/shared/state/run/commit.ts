@@ -1,3 +1,4 @@
+import type { InputFile } from '../../contract/input-parts.ts';
 import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { waitsForPeople } from '../../contract/decisions.ts';
 import type { LeakReport } from '../../contract/agent/lateral-leak.ts';
@@ -55,6 +56,7 @@ export interface RecordPatch {
   readonly startedAt?: string;
   readonly endedAt?: string;
   readonly deadlineAt?: string;
+  readonly files?: readonly InputFile[];
   readonly isCancelling?: true;
   /** Removes a cancel request that did not end the run. */
   readonly cancel?: '';

@@ -14,8 +14,10 @@ import {
 } from '../../../shared/contract/message.ts';
 import { labelledParts } from './label.ts';
 import { unitsOf } from './normalise.ts';
+import { foundOf, type InputFile } from '../../../shared/contract/input-parts.ts';
+import { sourceOfFile } from '../../../shared/contract/flow-label.ts';
 import { minPiece, Needle } from './spans.ts';
-import { TrackedText, trackedFor } from './tracked-text.ts';
+import { opaqueText, TrackedText, trackedFor } from './tracked-text.ts';
 import { brings, vouches, type Value } from './values.ts';
 
 /** A text that strangers may have written, and who brought it. */
@@ -106,6 +108,7 @@ export class FlowMemory {
         this.#raise(message.sensitivity);
         if (message.flow) this.addLabelled(message.content, message.flow);
         else this.#people.push(trackedFor(message, message.content));
+        for (const file of message.files ?? []) this.#addFile(file);
         return;
       case 'tool':
         this.#addResult(message);
@@ -213,6 +216,15 @@ export class FlowMemory {
     return { sources: [...sources], sensitivity, parts: labelledParts(text, this) };
   }
 
+  /** What stands in a picture or a PDF is not known here, so anything may. Of the user's own such file nothing is known, either. */
+  #addFile(file: InputFile): void {
+    const source = sourceOfFile(file);
+    const found = foundOf(file);
+    const text = found?.kind === 'text' ? found.text : undefined;
+    if (source) this.#addUntrusted(text === undefined ? opaqueText : trackedFor(file, text), [source]);
+    else if (text !== undefined) this.#people.push(trackedFor(file, text));
+  }
+
   #addResult(message: ToolMessage): void {
     const { toolName, trust, content, flow, sensitivity, isError } = message;
     this.#raise(sensitivity);
@@ -281,7 +293,8 @@ export class FlowMemory {
     const [source] = sources;
     if (!source) return;
     for (const one of sources) this.#see(one);
-    if (tracked.text !== '') this.#untrusted.push({ tracked, source, sentBefore: this.#sent.length });
+    if (tracked.text !== '' || tracked.isOpaque)
+      this.#untrusted.push({ tracked, source, sentBefore: this.#sent.length });
   }
 
   #see(source: FlowSource): void {

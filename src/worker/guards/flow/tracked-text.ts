@@ -10,10 +10,14 @@ export class TrackedText {
   #plain: string | undefined;
   #strict: string | undefined;
   #numbers: ReadonlySet<string> | undefined;
-  #isCut = false;
+  #isCut: boolean;
+  /** A model reads more in it than this process can. */
+  readonly isOpaque: boolean;
 
-  constructor(text: string) {
+  constructor(text: string, { isOpaque = false }: { readonly isOpaque?: boolean } = {}) {
     this.text = withoutMarkers(text);
+    this.isOpaque = isOpaque;
+    this.#isCut = isOpaque;
   }
 
   /** The text, and what it stands for once it is decoded. */
@@ -21,7 +25,7 @@ export class TrackedText {
     if (!this.#views) {
       const { texts, cut } = decodingsOf(this.text);
       this.#views = [this.text, ...texts];
-      this.#isCut = cut;
+      this.#isCut ||= cut;
     }
     return this.#views;
   }
@@ -84,3 +88,6 @@ export function trackedFor(key: object, text: string): TrackedText {
   kept.set(key, { text, tracked });
   return tracked;
 }
+
+/** What a picture or a PDF says: there may be anything in it. */
+export const opaqueText = new TrackedText('', { isOpaque: true });

@@ -157,6 +157,7 @@ function hasCheckDigits(text: string): boolean {
 
 /** Does the text name this value, in whatever way it is written? */
 export function brings(text: TrackedText, { text: value, kind }: Value): boolean {
+  if (text.isOpaque) return true;
   if (kind !== 'host' && hasNumber(text, value)) return true;
   return plainsOf(value).some(
     (plain) => text.hasToken(plain, true) || (isLongNumber(plain) && text.plain.includes(plain)),

@@ -1,4 +1,5 @@
 import { isRecord } from '../../../shared/base/json.ts';
+import { fileLabel } from '../../../shared/contract/input-parts.ts';
 import type { AdvertisedTool, LlmRequest } from '../provider.ts';
 import { turnOf, type ModelScript } from './scripted.ts';
 
@@ -10,7 +11,7 @@ const maxShownChars = 400;
  */
 export function createBuiltinScript(): ModelScript {
   return (request) => {
-    const { input, results } = turnOf(request);
+    const { input, files, results } = turnOf(request);
     const last = results.at(-1);
     if (last) {
       const verb = last.isError ? 'failed with' : 'answered';
@@ -18,8 +19,9 @@ export function createBuiltinScript(): ModelScript {
     }
     const tool = toolFor(request, input);
     if (tool) return { toolCalls: [{ name: tool.name, args: argsFor(tool.parameters, input) }] };
+    const sent = files.length === 0 ? '' : ` You sent ${files.map(fileLabel).join(', ')}.`;
     return {
-      text: `You said: ${shown(input)}. This is the built-in scripted model; set OPENAI_API_KEY to talk to a real one.`,
+      text: `You said: ${shown(input)}.${sent} This is the built-in scripted model; set OPENAI_API_KEY to talk to a real one.`,
     };
   };
 }

@@ -5,7 +5,7 @@ import type { Sensitivity } from '../../../shared/contract/message.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall } from '../errors.ts';
-import type { LlmPart, LlmProvider, LlmRequest, ProviderCapabilities } from '../provider.ts';
+import type { InputKind, LlmPart, LlmProvider, LlmRequest, ProviderCapabilities } from '../provider.ts';
 import { untilAborted } from '../watchdog.ts';
 
 /** What a generator may yield beside parts: how the answer ended, and what it used. The last one counts. */
@@ -18,6 +18,8 @@ export interface IterableEnd {
 export interface IterableOptions {
   readonly id?: string;
   readonly capabilities?: ProviderCapabilities;
+  /** What it reads. The request then has `readFile` for the bytes. Default: text. */
+  readonly input?: readonly InputKind[];
   /** Default: public texts only. */
   readonly acceptsSensitivity?: readonly Sensitivity[];
 }
@@ -28,12 +30,13 @@ export interface IterableOptions {
  */
 export function createIterableBackend(
   generator: (request: LlmRequest, signal: AbortSignal) => AsyncIterable<LlmPart | IterableEnd>,
-  { id = 'iterable', capabilities = { tools: true, reasoning: true }, acceptsSensitivity }: IterableOptions = {},
+  options: IterableOptions = {},
 ): LlmProvider {
+  const { id = 'iterable', capabilities = { tools: true, reasoning: true }, acceptsSensitivity, input } = options;
   return {
     id,
     capabilities,
-    ...defined({ acceptsSensitivity }),
+    ...defined({ acceptsSensitivity, inputOf: input && (() => input) }),
     async generate(request, onPart, signal) {
       if (signal.aborted) throw cancelledCall(id, signal);
       const builder = new AnswerBuilder(id, onPart);

@@ -7,7 +7,7 @@ import { baseUrlProblem } from '../base-url.ts';
 import type { OpenAiOptions } from '../openai/call.ts';
 import { createOpenAiChatProvider } from '../openai/chat.ts';
 import { createOpenAiResponsesProvider } from '../openai/responses.ts';
-import { type LlmProvider, wrapProvider } from '../provider.ts';
+import { inputKind, type LlmProvider, wrapProvider } from '../provider.ts';
 import { providerLimits } from './providers-file.ts';
 import { createTransport } from '../openai/transport.ts';
 
@@ -35,6 +35,8 @@ const settings = z.strictObject({
   /** What the server may see. Default: by the base URL; a public one gets public texts only. */
   acceptsSensitivity: z.array(sensitivity).readonly().optional(),
   limits: providerLimits.optional(),
+  /** What the model reads. Default: text, images and PDFs; a server that refuses one says so itself. */
+  input: z.array(inputKind).min(1).readonly().optional(),
   /** Hosts that the base URL may name although they are link-local. */
   allowedHosts: z.array(z.string()).readonly().default([]),
 });
@@ -62,9 +64,14 @@ export function createOpenAICompatibleBackend(options: OpenAiCompatibleOptions):
       details: problems,
     });
   }
-  const { model, api, limits: given, allowedHosts: _, ...openAi } = parsed.data;
+  const { model, api, limits: given, input, allowedHosts: _, ...openAi } = parsed.data;
   const limits = given && defined(given);
   const create = api === 'responses' ? createOpenAiResponsesProvider : createOpenAiChatProvider;
-  const provider = create({ ...openAi, limitsOf: limits && (() => limits), dispatcher: createTransport(rule) });
+  const provider = create({
+    ...openAi,
+    limitsOf: limits && (() => limits),
+    inputOf: () => input,
+    dispatcher: createTransport(rule),
+  });
   return wrapProvider(provider, (request, onPart, signal) => provider.generate({ ...request, model }, onPart, signal));
 }

@@ -9,7 +9,7 @@ import { usdToMicrocents } from '../../../shared/contract/money.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
 import { baseUrlProblem, type EgressRule } from '../base-url.ts';
 import { priceEntry } from '../prices.ts';
-import type { MediaOffer } from '../provider.ts';
+import { inputKind, type MediaOffer } from '../provider.ts';
 
 const perMinute = z.int().min(1).max(1_000_000_000);
 
@@ -21,6 +21,12 @@ export const providerLimits = z.strictObject({
   windowMs: z.int().min(100).max(3_600_000).optional(),
 });
 
+/** A model that is given an input it does not name is skipped. */
+const inputKinds = z
+  .array(inputKind)
+  .min(1)
+  .refine((kinds) => kinds.includes('text'), 'must include text');
+
 const modelEntry = z.strictObject({
   model: z.string().min(1),
   /** Stand for those of the provider, field by field. */
@@ -29,6 +35,8 @@ const modelEntry = z.strictObject({
   reasoning: z.boolean().optional(),
   /** Tokens of prompt and answer together that it takes. */
   contextWindow: z.int().min(1_000).max(100_000_000).optional(),
+  /** What it reads. Default: that of the provider. */
+  input: inputKinds.optional(),
 });
 
 /** A model that makes images, sound or video instead of text. Models that no entry names are chat models. */
@@ -61,6 +69,8 @@ const providerEntry = z
         reasoning: z.boolean().optional(),
         /** It keeps to a JSON Schema that a request names, so that the shape need not be described in words as well. */
         responseFormat: z.boolean().optional(),
+        /** What its models read. Default: text, image and pdf. */
+        input: inputKinds.optional(),
       })
       .optional(),
     streaming: z.boolean().optional(),

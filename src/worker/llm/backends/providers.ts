@@ -153,16 +153,20 @@ function defaultProvider(config: Config, shared: Shared, rule: EgressRule): LlmP
 }
 
 function fromEntry(entry: ProviderEntry, shared: Shared, env: Variables): LlmProvider {
-  const { key, keyEnv, models, media, streaming, metadata, limits: _, ...options } = entry;
+  const { key, keyEnv, models, media, streaming, metadata, limits: _, capabilities: offered = {}, ...options } = entry;
+  const { input, ...capabilities } = offered;
+  const inputOf = (model: string) => models.find((row) => row.model === model)?.input ?? input;
   const openAi = {
     ...shared,
     ...options,
+    capabilities,
     // Read at every attempt: `onAuthError` may have put a fresh one there.
     apiKey: keyEnv === undefined ? noKey : () => env(keyEnv) ?? '',
     credential: credentialOf(entry.baseUrl, key ?? noKey),
     streams: streaming,
     sendsMetadata: metadata,
     limitsOf: (model: string) => limitsIn(entry, model),
+    inputOf,
   };
   const contextWindowOf = (model: string) => models.find((row) => row.model === model)?.contextWindow;
   const making = media.length > 0 && {

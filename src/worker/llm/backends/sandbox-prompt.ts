@@ -5,7 +5,7 @@ import { assertNever } from '../../../shared/base/errors.ts';
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import { AnswerBuilder, type AnswerEnd } from '../answer-builder.ts';
 import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';
-import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+import type { InputKind, LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import { sandboxEventOf, type SandboxEvent } from './sandbox-event.ts';
 import { turnOf } from './scripted.ts';
 import { untilAborted, watched, type Watchdog } from '../watchdog.ts';
@@ -23,6 +23,8 @@ export interface SandboxPromptContext {
   /** The whole conversation, for boxes that keep none. */
   readonly messages: readonly Message[];
   readonly sessionId: string | undefined;
+  /** The bytes of a file of a message. */
+  readonly readFile?: LlmRequest['readFile'];
   /**
    * The stream of this message broke off after so many events: go on with the next one and do not prompt again. Absent
    * for a new message.
@@ -49,6 +51,8 @@ export interface SandboxPromptOptions<Box> {
   readonly idleTimeoutMs?: number;
   /** What the box may see. Default: public texts only. */
   readonly acceptsSensitivity?: readonly Sensitivity[];
+  /** What the box reads. The context then has `readFile` for the bytes. Default: text. */
+  readonly input?: readonly InputKind[];
   readonly clock?: Clock;
 }
 
@@ -59,11 +63,11 @@ export interface SandboxPromptOptions<Box> {
  * have tools of their own cannot use it: the box has no way to call them.
  */
 export function createSandboxPromptBackend<Box>(options: SandboxPromptOptions<Box>): LlmProvider {
-  const { id = 'sandbox', acceptsSensitivity, clock = systemClock, startTimeoutMs = 120_000 } = options;
+  const { id = 'sandbox', acceptsSensitivity, input, clock = systemClock, startTimeoutMs = 120_000 } = options;
   return {
     id,
     capabilities: { tools: false, reasoning: true },
-    ...defined({ acceptsSensitivity }),
+    ...defined({ acceptsSensitivity, inputOf: input && (() => input) }),
     generate: (request, onPart, signal) =>
       watched({ id, who: `the box of provider ${id}`, clock }, signal, async (watchdog, stop) => {
         const call = new PromptCall({ options, id, request, watchdog, signal: stop }, onPart);
@@ -199,7 +203,8 @@ class ReaderError extends Error {
   }
 }
 
-function promptOf({ messages }: LlmRequest) {
+function promptOf({ messages, readFile }: LlmRequest) {
   const system = messages.map((message) => (message.role === 'system' ? message.content : '')).filter((text) => text);
-  return { system: system.join('\n\n'), messages: messages.filter(({ role }) => role !== 'system') };
+  const said = messages.filter(({ role }) => role !== 'system');
+  return { system: system.join('\n\n'), messages: said, ...defined({ readFile }) };
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from '../provider.ts';
 import { fileAnswer, turnOf, type TurnSoFar, type ModelScript, type ScriptedAnswer } from './scripted.ts';
+import { fileLabel } from '../../../shared/contract/input-parts.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
 
 const rule = z.strictObject({
@@ -11,6 +12,8 @@ const rule = z.strictObject({
       agent: z.string().optional(),
       /** Text that the user's message contains, in any case. */
       user: z.string().optional(),
+      /** Are there images or PDFs with the user's message? */
+      hasFiles: z.boolean().optional(),
       /** Has a tool answered since the user's message? */
       hasToolResult: z.boolean().optional(),
       /** A tool of this name is on offer. */
@@ -25,7 +28,8 @@ type Rule = z.infer<typeof rule>;
 
 /**
  * Reads a script from YAML. The first rule that matches answers; where none does, the built-in script does. In texts and
- * arguments `{{input}}` is the user's message and `{{toolResult}}` the last tool result. Throws `invalid_config` whose
+ * arguments `{{input}}` is the user's message, `{{files}}` the images and PDFs that came with it, and `{{toolResult}}` the last tool
+ * result. Throws `invalid_config` whose
  * details list every problem.
  */
 export function loadModelScript(path: string): ModelScript {
@@ -39,7 +43,8 @@ export function loadModelScript(path: string): ModelScript {
 }
 
 function matches(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): boolean {
-  const { agent, user, hasToolResult, toolNamed } = when;
+  const { agent, user, hasFiles, hasToolResult, toolNamed } = when;
+  if (hasFiles !== undefined && hasFiles !== turn.files.length > 0) return false;
   if (agent !== undefined && request.metadata?.['agent_name'] !== agent) return false;
   if (user !== undefined && !turn.input.toLowerCase().includes(user.toLowerCase())) return false;
   if (hasToolResult !== undefined && hasToolResult !== turn.results.length > 0) return false;
@@ -47,7 +52,8 @@ function matches(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): bool
 }
 
 function fill(answer: Rule['answer'], turn: TurnSoFar): ScriptedAnswer {
-  const values = { input: turn.input, toolResult: turn.results.at(-1)?.content ?? '' };
+  const files = turn.files.map(fileLabel).join(', ');
+  const values = { input: turn.input, files, toolResult: turn.results.at(-1)?.content ?? '' };
   return { ...answer, text: filled(answer.text, values), toolCalls: filled(answer.toolCalls, values) };
 }
 
@@ -55,7 +61,7 @@ function fill(answer: Rule['answer'], turn: TurnSoFar): ScriptedAnswer {
 function filled<T>(value: T, values: Readonly<Record<string, string>>): T;
 function filled(value: unknown, values: Readonly<Record<string, string>>): unknown {
   if (typeof value === 'string')
-    return value.replace(/\{\{(input|toolResult)\}\}/g, (_, name: string) => values[name] ?? '');
+    return value.replace(/\{\{(input|files|toolResult)\}\}/g, (_, name: string) => values[name] ?? '');
   if (Array.isArray(value)) return value.map((item: unknown) => filled(item, values));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, filled(item, values)]));

@@ -5,7 +5,9 @@ import { jsonText } from '../../../shared/base/json.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall, LlmError, llmErrorKind, type LlmErrorKind, type LlmErrorOptions } from '../errors.ts';
-import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+import { allInputKinds, type LlmAnswer, type LlmPart, type LlmProvider, type LlmRequest } from '../provider.ts';
+import { filesOfRequest, fileTokensOf } from '../input-files.ts';
+import type { InputFile } from '../../../shared/contract/input-parts.ts';
 import type { ToolMessage } from '../../../shared/contract/message.ts';
 
 const scriptedCall = z.strictObject({ name: z.string().min(1), args: z.unknown().optional() });
@@ -62,7 +64,8 @@ export function createScriptedProvider(
 ): LlmProvider {
   return {
     id,
-    capabilities: { tools: true, reasoning: true },
+    capabilities: { tools: true, reasoning: true, fileUrls: true },
+    inputOf: () => allInputKinds,
     // Nothing leaves the process.
     acceptsSensitivity: ['public', 'internal', 'secret'],
     async generate(request, onPart, signal) {
@@ -127,7 +130,8 @@ function argsText(args: unknown): string {
 
 function estimate(request: LlmRequest, answer: ScriptedAnswer): Usage {
   const calls = (answer.toolCalls ?? []).reduce((sum, call) => sum + call.name.length + argsText(call.args).length, 0);
-  const input = tokens(request.messages.reduce((sum, message) => sum + lengthOf(message), 0));
+  const files = filesOfRequest(request).reduce((sum, file) => sum + fileTokensOf(file), 0);
+  const input = files + tokens(request.messages.reduce((sum, message) => sum + lengthOf(message), 0));
   const output = tokens((answer.reasoning?.length ?? 0) + piecesOf(answer.text).join('').length + calls);
   return { input, output, cached: 0, cacheWrite: 0, total: input + output };
 }
@@ -147,6 +151,8 @@ function tokens(chars: number): number {
 /** What happened since the user spoke last: all that a script looks at. */
 export interface TurnSoFar {
   readonly input: string;
+  /** Images and PDFs that came with it. The texts of other files stand in the input. */
+  readonly files: readonly InputFile[];
   readonly results: readonly ToolMessage[];
 }
 
@@ -155,6 +161,7 @@ export function turnOf(request: LlmRequest): TurnSoFar {
   const message = request.messages[start];
   return {
     input: message?.role === 'user' ? message.content : '',
+    files: (message?.role === 'user' && message.files) || [],
     results: request.messages.slice(start + 1).filter((message) => message.role === 'tool'),
   };
 }

@@ -12,9 +12,17 @@ import { sensitivityAt } from '../base-url.ts';
 import { cancelledCall, LlmError } from '../errors.ts';
 import { errorFromClient, requestIdOf } from './errors.ts';
 import { readAnswer, type AnswerFold, type WireObject } from './read.ts';
-import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+import {
+  allInputKinds,
+  type InputKind,
+  type LlmAnswer,
+  type LlmPart,
+  type LlmProvider,
+  type LlmRequest,
+} from '../provider.ts';
 import { rateLimitOf, createTransport, fetchThrough, type StreamResponse } from './transport.ts';
 import { watched } from '../watchdog.ts';
+import { wireFilesOf, type WireFiles } from './user-parts.ts';
 
 export interface OpenAiOptions {
   /** Name of the provider in attempts, errors and reasoning. */
@@ -39,6 +47,8 @@ export interface OpenAiOptions {
   /** Default: by the base URL, see `sensitivityAt`. */
   readonly acceptsSensitivity?: readonly Sensitivity[] | undefined;
   readonly limitsOf?: ((model: string) => ProviderLimits | undefined) | undefined;
+  /** What a model reads, where that is known. Default: text, images and PDFs; a server that refuses one says so itself. */
+  readonly inputOf?: ((model: string) => readonly InputKind[] | undefined) | undefined;
   /** Header that carries the idempotency key, default `Idempotency-Key`. `false`: none. */
   readonly idempotencyHeader?: string | false | undefined;
   /** The server takes the run's metadata; strict servers refuse it. Default: not sent. */
@@ -51,7 +61,12 @@ export interface OpenAiOptions {
 /** One of OpenAI's interfaces: how a call is asked for and how its answer is put together. */
 export interface OpenAiInterface<Chunk extends WireObject> {
   /** Resolves with the headers of the response; its body is not read. */
-  send(client: OpenAI, request: LlmRequest, options: SendOptions): { asResponse(): Promise<Response> };
+  send(
+    client: OpenAI,
+    request: LlmRequest,
+    files: WireFiles,
+    options: SendOptions,
+  ): { asResponse(): Promise<Response> };
   fold(onPart: (part: LlmPart) => void): AnswerFold<Chunk>;
 }
 
@@ -87,6 +102,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
     acceptsSensitivity: options.acceptsSensitivity ?? sensitivityAt(baseUrl),
     credential: options.credential ?? credentialOf(baseUrl, typeof apiKey === 'string' ? apiKey : `provider ${id}`),
     ...defined({ limitsOf }),
+    inputOf: (model) => options.inputOf?.(model) ?? allInputKinds,
     secrets: () => [...connection.keys],
     generate: (request, onPart, signal) => generate(connection, request, onPart, signal),
   };
@@ -174,8 +190,9 @@ async function post<Chunk extends WireObject>(
   const headers: Record<string, string> = { Authorization: `Bearer ${key}`, 'X-Client-Request-Id': requestId };
   // A server that compares bodies refuses one key for two models.
   if (idempotencyHeader !== false) headers[idempotencyHeader] = idempotencyKey + (isFallback ? `:${model}` : '');
+  const files = await wireFilesOf(request, options.id, signal);
   try {
-    const response = await wire.send(client, request, { headers, signal }).asResponse();
+    const response = await wire.send(client, request, files, { headers, signal }).asResponse();
     return response as unknown as StreamResponse;
   } catch (thrown) {
     throw errorFromClient(options.id, thrown, clock.now());

@@ -4,6 +4,8 @@ import type { LlmProvider, LlmRequest } from '../provider.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import { noWireFiles, userParts, type UserPart, type WireFiles } from './user-parts.ts';
 import { wireArgs, wireMetadata, wireTool } from './wire-values.ts';
 
 /**
@@ -13,9 +15,9 @@ import { wireArgs, wireMetadata, wireTool } from './wire-values.ts';
 export function createOpenAiChatProvider(options: OpenAiOptions): LlmProvider {
   const { id, baseUrl, streams, sendsMetadata } = options;
   return createOpenAiProvider<WireChunk>(options, {
-    send(client, request, sendOptions) {
+    send(client, request, files, sendOptions) {
       const maxTokensField = isOpenAi(baseUrl) ? 'max_completion_tokens' : 'max_tokens';
-      const body = chatBody(request, { provider: id, maxTokensField, streams, sendsMetadata });
+      const body = chatBody(request, { provider: id, maxTokensField, streams, sendsMetadata, files });
       return client.chat.completions.create(body, sendOptions);
     },
     fold: (onPart) => new ChatFold(id, onPart),
@@ -37,6 +39,8 @@ interface WireOptions {
   readonly streams?: boolean | undefined;
   /** Default: false. */
   readonly sendsMetadata?: boolean | undefined;
+  /** Default: none. */
+  readonly files?: WireFiles;
 }
 
 /**
@@ -50,7 +54,7 @@ export function chatBody(request: LlmRequest, options: WireOptions): Body {
   const hasTools = tools !== undefined && tools.length > 0;
   const body = defined({
     model: request.model,
-    messages: wireMessages(request.messages, options.provider),
+    messages: wireMessages(request.messages, options),
     metadata,
     tools: hasTools ? tools.map((tool) => ({ type: 'function' as const, function: wireTool(tool) })) : undefined,
     tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
@@ -69,13 +73,28 @@ function wireToolChoice(choice: LlmRequest['toolChoice']): NonNullable<Body['too
   return typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : (choice ?? 'auto');
 }
 
-function wireMessages(messages: readonly Message[], provider: string): WireMessage[] {
+function wireMessages(messages: readonly Message[], { provider, files = noWireFiles }: WireOptions): WireMessage[] {
   return messages.flatMap((message): WireMessage | [] => {
     const { role } = message;
     if (role === 'assistant') return wireAssistant(message, provider) ?? [];
     const { content } = message;
+    const parts = role === 'user' ? userParts(message, files) : undefined;
+    if (role === 'user' && parts) return { role, content: parts.map(wirePart) };
     return role === 'tool' ? { role, tool_call_id: message.toolCallId, content } : { role, content };
   });
+}
+
+function wirePart(part: UserPart): OpenAI.Chat.Completions.ChatCompletionContentPart {
+  switch (part.type) {
+    case 'text':
+      return { type: 'text', text: part.text };
+    case 'image':
+      return { type: 'image_url', image_url: defined({ url: part.url, detail: part.detail }) };
+    case 'document':
+      return { type: 'file', file: { filename: part.name, file_data: part.url } };
+    default:
+      return assertNever(part);
+  }
 }
 
 /** Undefined when nothing of the message fits on this wire, as for reasoning alone. */

@@ -5,6 +5,9 @@ import { defined } from '../../../shared/base/collections.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../../shared/contract/message.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import { isDataUrl } from '../../../shared/contract/input-parts.ts';
+import { userParts, type UserPart, type WireFiles } from './user-parts.ts';
 import { wireArgs, wireMetadata, wireTool } from './wire-values.ts';
 
 export interface OpenAiResponsesOptions extends OpenAiOptions {
@@ -22,10 +25,12 @@ export interface OpenAiResponsesOptions extends OpenAiOptions {
 
 /** Any server that speaks OpenAI's Responses. Otherwise like `createOpenAiChatProvider`. */
 export function createOpenAiResponsesProvider(options: OpenAiResponsesOptions): LlmProvider {
-  return createOpenAiProvider<ResponsesEvent>(options, {
-    send: (client, request, sendOptions) => client.responses.create(responsesBody(request, options), sendOptions),
+  const provider = createOpenAiProvider<ResponsesEvent>(options, {
+    send: (client, request, files, sendOptions) =>
+      client.responses.create(responsesBody(request, files, options), sendOptions),
     fold: (onPart) => new ResponsesFold(options.id, onPart, options.sessions),
   });
+  return { ...provider, capabilities: { ...provider.capabilities, fileUrls: true } };
 }
 
 type Body = OpenAI.Responses.ResponseCreateParams;
@@ -38,7 +43,7 @@ const reasoningFields: OpenAI.Responses.ResponseIncludable[] = ['reasoning.encry
  * The body of a response. Absent fields are not sent; stop sequences are not either, because this interface has none.
  * Nothing is stored at the server and nothing runs there in the background, unless sessions are on.
  */
-function responsesBody(request: LlmRequest, options: OpenAiResponsesOptions): Body {
+function responsesBody(request: LlmRequest, files: WireFiles, options: OpenAiResponsesOptions): Body {
   const { id, capabilities, sessions = false, streams = true } = options;
   const { tools, toolChoice, maxOutputTokens, temperature, topP, reasoningEffort, responseFormat } = request;
   const reasons = (capabilities?.reasoning ?? true) && (options.reasons?.(request.model) ?? true);
@@ -49,7 +54,7 @@ function responsesBody(request: LlmRequest, options: OpenAiResponsesOptions): Bo
   return defined({
     model: request.model,
     instructions: instructions || undefined,
-    input: inputItems(session === undefined ? messages : newMessages(messages), id),
+    input: inputItems(session === undefined ? messages : newMessages(messages), id, files),
     stream: streams,
     store: sessions,
     background: false,
@@ -103,17 +108,36 @@ function newMessages(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1);
 }
 
-function inputItems(messages: readonly Message[], provider: string): Item[] {
+function inputItems(messages: readonly Message[], provider: string, files: WireFiles): Item[] {
   return messages.flatMap((message): Item[] => {
     switch (message.role) {
       case 'assistant':
         return assistantItems(message, provider);
       case 'tool':
         return [{ type: 'function_call_output', call_id: message.toolCallId, output: message.content }];
+      case 'user': {
+        const content = userParts(message, files)?.map(wirePart) ?? message.content;
+        return [{ type: 'message', role: message.role, content }];
+      }
       default:
         return [{ type: 'message', role: message.role, content: message.content }];
     }
   });
+}
+
+function wirePart(part: UserPart): OpenAI.Responses.ResponseInputContent {
+  switch (part.type) {
+    case 'text':
+      return { type: 'input_text', text: part.text };
+    case 'image':
+      return { type: 'input_image', image_url: part.url, detail: part.detail ?? 'auto' };
+    case 'document':
+      return isDataUrl(part.url)
+        ? { type: 'input_file', filename: part.name, file_data: part.url }
+        : { type: 'input_file', file_url: part.url };
+    default:
+      return assertNever(part);
+  }
 }
 
 const marks = z.array(outputMark);

@@ -12,6 +12,7 @@ import type { ProgressNotes } from '../../../shared/state/results/progress-notes
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { createListeners } from '../../../shared/state/run/control/control-channel.ts';
 import type { ToolPins } from '../../../shared/state/pins/tool-pins.ts';
+import { noFiles } from '../../../shared/state/inputs/uploaded-files.ts';
 import { inMemoryToolPins } from './in-memory-pins.ts';
 import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
@@ -86,6 +87,7 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
     threads: inMemoryThreads(clock),
     inbox: inMemoryInbox(),
     media: inMemoryMedia(),
+    files: noFiles,
     artifacts: inMemoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: inMemoryProgress(clock),
     pins: inMemoryToolPins(clock),

@@ -6,6 +6,7 @@ import type { Message } from '../../../shared/contract/message.ts';
 import { summaryMessageOf } from '../../../shared/contract/thread/summary-message.ts';
 import { labelsOfRun, readBy } from '../../guards/flow/run-labels.ts';
 import { promptTokensOf } from '../../llm/cost.ts';
+import { withFiles } from '../shown-files.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import { type CompactionAnswer, type CompactionSkip, thresholdOf, type CompactionPolicy } from './policy.ts';
 import { recordEntry, type Turn } from '../turn-ports.ts';
@@ -171,7 +172,7 @@ function requestTokens({ spec, deps, growing: { state } }: Turn, { step }: Comin
 }
 
 function tokensOf(messages: readonly Message[]): number {
-  return promptTokensOf({ messages });
+  return promptTokensOf({ messages: withFiles(messages) });
 }
 
 const timeoutMs = 10_000;
