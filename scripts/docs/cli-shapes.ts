@@ -10,6 +10,7 @@ import { flowView } from '../../src/producer/client/flows/flows.ts';
 import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
 import { durabilityLevels } from '../../src/producer/client/diagnose/diagnose.ts';
 import { agentView } from '../../src/shared/contract/agent/agent.ts';
+import { fileView } from '../../src/shared/contract/files.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
 import { serverPins } from '../../src/shared/contract/mcp-pins.ts';
 import { budgetView } from '../../src/shared/contract/money.ts';
@@ -133,6 +134,9 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     note: 'With `--follow` each is a line of its own.',
   },
   'flows report': { as: 'document', shape: flowReport, is: 'a [FlowReport](http.md#flowreport)' },
+  'files list': { as: 'document', shape: z.array(fileView), is: 'an array of [Files](http.md#file)' },
+  'files put': { as: 'document', shape: fileView, is: 'a [File](http.md#file)' },
+  'files rm': { as: 'document', shape: z.object({ id: z.string(), deleted: z.literal(true) }) },
   'threads list': { as: 'document', shape: z.array(threadView), is: 'an array of [Threads](http.md#thread)' },
   'threads show': thread,
   'threads title': thread,

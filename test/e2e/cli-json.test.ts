@@ -61,6 +61,12 @@ async function pinned(): Promise<void> {
   await pins.check('default', server, [offered('read', 'New.')]);
 }
 
+/** A file of the tenant. */
+async function uploaded(): Promise<string> {
+  const { id } = await shared.world.mill.files.upload('text', { filename: 'a.txt', purpose: 'user_data' });
+  return id;
+}
+
 function fileWith(name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-json-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -107,6 +113,9 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   costs: after(ended),
   'flows list': after(withFlow),
   'flows report': after(withFlow),
+  'files list': after(uploaded),
+  'files put': async () => ({ args: [fileWith('lines.jsonl', '{}\n')] }),
+  'files rm': async () => ({ args: [await uploaded()] }),
   'threads list': after(ended),
   'threads show': after(ended, 'talk'),
   'threads title': after(ended, 'talk', 'A talk'),

@@ -17,6 +17,7 @@ import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
 import { addEvaluate } from './evaluate.ts';
 import { addFanOut } from './fan-out.ts';
+import { addFiles } from './files.ts';
 import { addFlows } from './flows.ts';
 import { addGet } from './get.ts';
 import { addInit } from './init.ts';
@@ -60,6 +61,7 @@ const commands: readonly AddCommand[] = [
   addCosts,
   addFlows,
   addRuns,
+  addFiles,
   addThreads,
   addAgents,
   addMcp,

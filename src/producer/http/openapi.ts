@@ -12,6 +12,7 @@ import { decisionView } from '../../shared/contract/decisions.ts';
 import { flowFinding, shownFlow } from '../../shared/contract/flow.ts';
 import { flowSource } from '../../shared/contract/message.ts';
 import { mediaPart } from '../../shared/contract/media.ts';
+import { fileView } from '../../shared/contract/files.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { inputPart } from '../../shared/contract/input-parts.ts';
 import { describedTool, serverPins, toolChange } from '../../shared/contract/mcp-pins.ts';
@@ -86,6 +87,7 @@ z.globalRegistry
   .add(runsBatchRequest, { id: 'RunsBatchRequest' })
   .add(wireBatchRequest, { id: 'WireBatchRequest' })
   .add(serverPins, { id: 'McpPins' })
+  .add(fileView, { id: 'File' })
   .add(threadView, { id: 'Thread' })
   .add(threadItem, { id: 'ThreadItem' })
   .add(eventSchema, { id: 'Event' })

@@ -5,6 +5,9 @@ import { newRunId } from '../base/ids.ts';
 export const filePurpose = z.enum(['batch', 'batch_output', 'user_data', 'vision', 'assistants']);
 export type FilePurpose = z.infer<typeof filePurpose>;
 
+/** What callers may upload: outputs of batches are made here. */
+export const uploadPurpose = filePurpose.exclude(['batch_output']);
+
 /** `file-` and a ULID. */
 export const fileId = z.string().regex(/^file-[0-9A-HJKMNP-TV-Z]{26}$/, 'is not a file id');
 

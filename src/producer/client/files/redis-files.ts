@@ -8,13 +8,11 @@ import {
   maxFileTtlS,
   maxListedFiles,
   minFileTtlS,
+  uploadPurpose,
 } from '../../../shared/contract/files.ts';
 import { type FileDraft, type FileInfo, noSuchFile } from '../../../shared/state/files/files.ts';
 import type { TenantClient } from '../client-core.ts';
 import type { FileAbout, FileBody, Files, FilesPage, FilesQuery } from './files.ts';
-
-/** What callers may upload: files for outputs of batches are made here. */
-export const uploadPurpose = filePurpose.exclude(['batch_output']);
 
 const about = z.strictObject({
   filename: z.string(),

@@ -1,9 +1,14 @@
 import { Readable } from 'node:stream';
 import multipart from '@fastify/multipart';
 import { z } from 'zod';
-import { fileView, maxFileTtlS, maxListedFiles, minFileTtlS } from '../../../../shared/contract/files.ts';
+import {
+  fileView,
+  maxFileTtlS,
+  maxListedFiles,
+  minFileTtlS,
+  uploadPurpose,
+} from '../../../../shared/contract/files.ts';
 import type { FileAbout } from '../../../client/files/files.ts';
-import { uploadPurpose } from '../../../client/files/redis-files.ts';
 import type { App, Services } from '../../app.ts';
 import { contentDisposition } from '../../content-disposition.ts';
 import { route, wholeNumberParam } from '../../openapi.ts';
