@@ -1,3 +1,5 @@
+import { codesOf } from './codes.ts';
+
 /** The pieces of a text that may be codes. One look at each character is far quicker than a search by every pattern. */
 export interface CodePlaces {
   /** Whole tokens of base64: eight characters of its alphabet or more, further full lines of it, and the filling. */
@@ -46,6 +48,7 @@ const classes = Uint8Array.from({ length: 0x80 }, (_, code) => {
 /** Never throws; linear in the text. */
 export function codePlaces(text: string): CodePlaces {
   const { length } = text;
+  const codes = codesOf(text);
   const runs: number[] = [];
   const hex: string[] = [];
   let run = 0;
@@ -53,7 +56,7 @@ export function codePlaces(text: string): CodePlaces {
   let [digits, numbers, numberEnd, mostNumbers] = [0, 0, -1, 0];
   let [spaced, mostSpaced, escapes] = [0, 0, 0];
   for (let at = 0; at <= length; at++) {
-    const code = at < length ? text.charCodeAt(at) : 0;
+    const code = at < length ? (codes[at] as number) : 0;
     const kind = code < 0x80 ? (classes[code] as number) : 0;
     if ((kind & inBase64) !== 0) run++;
     else if (run > 0) {

@@ -1,5 +1,6 @@
 import { clip } from '../../../shared/base/text.ts';
 import { foldCharacter } from '../folded-text.ts';
+import { codesOf } from './codes.ts';
 
 /** The most units of one text that are followed. */
 export const maxUnits = 262_144;
@@ -43,9 +44,10 @@ function written(text: string, limit: number): { readonly form: FormWriter; read
   const read = isNarrow ? beginning : beginning.normalize('NFC');
   const most = isNarrow ? read.length : read.length * wideUnits + 1;
   const form = new FormWriter(Math.min(limit, most));
+  const codes = codesOf(read);
   let at = 0;
   while (at < read.length && !form.isFull) {
-    at = form.addPlain(read, at);
+    at = form.addPlain(codes, at);
     if (at >= read.length || form.isFull) break;
     const code = read.codePointAt(at) ?? 0;
     form.add(code, at);
@@ -135,14 +137,14 @@ class FormWriter {
   }
 
   /** Adds plain characters from a place on, which most texts are made of; answers with the place of the first other one. */
-  addPlain(text: string, from: number): number {
+  addPlain(codes: Uint16Array, from: number): number {
     const [units, edges, starts] = [this.#units, this.#edges, this.#starts];
-    const [end, full] = [text.length, this.#limit];
+    const [end, full] = [codes.length, this.#limit];
     let length = this.#length;
     let state = plainState(this.#before, this.#edge);
     let at = from;
     for (; at < end && length < full; at++) {
-      const code = text.charCodeAt(at);
+      const code = codes[at] as number;
       if (code >= 0x80) break;
       // Without branches: where words are mixed with digits none would be foreseen. A sign is written over by what follows.
       const kind = plainKinds[code] as number;
