@@ -309,7 +309,7 @@ function characterOf(code: number): string | undefined {
 export function turned(text: string): readonly string[] {
   if (text.length > maxTriedChars) return [];
   if (!plain.test(text)) return [Array.from(text).toReversed().join(''), text.replaceAll(/[a-z]+/gi, halfOn)];
-  return [Buffer.from(text, 'latin1').reverse().toString('latin1'), halfOn(text)];
+  return [Buffer.from(Buffer.from(text, 'latin1').toReversed()).toString('latin1'), halfOn(text)];
 }
 
 /** Of a text of plain characters. */
