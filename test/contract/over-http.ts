@@ -7,6 +7,7 @@ import { createServer } from '../../src/producer/http/server.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { Redactor } from '../../src/shared/base/redact.ts';
 import { parseApiKeys } from '../../src/shared/contract/config.ts';
+import { commands, producers } from '../producer/cli/support/cli-process.ts';
 import { worldForm } from '../producer/cli/options/client.ts';
 
 /** Tenants that a test may have a key of, beside `default`. */
@@ -14,16 +15,19 @@ const tenants = ['other', 'stranger', 'acme'];
 
 /** From here on `clientWorld` gives clients over HTTP, each with producers of its own on the client over Redis. */
 export function speakHttp(): void {
-  worldForm.of = async (mill) => {
+  globalThis.fetch = withoutOwnIds;
+  commands.speakHttp = true;
+  worldForm.of = async (mill, prefix) => {
     const open = await listen(mill, '');
+    producers.set(prefix, open);
     const guarded = await listen(mill, tenants.map((tenant) => `${digestOf(keyFor(tenant))}:${tenant}:*`).join(','));
-    const client = new Millrace({ url: open, fetch: withoutOwnIds });
+    const client = new Millrace({ url: open });
     onTestFinished(() => client.close());
     return Object.assign(client, {
       // What only a process beside Redis may do.
       forTenant: (tenant: string) => {
         mill.forTenant(tenant);
-        return new Millrace({ url: guarded, apiKey: keyFor(tenant), fetch: withoutOwnIds });
+        return new Millrace({ url: guarded, apiKey: keyFor(tenant) });
       },
       registerAgents: mill.registerAgents.bind(mill),
       forgetAgents: mill.forgetAgents.bind(mill),
@@ -31,7 +35,8 @@ export function speakHttp(): void {
   };
 }
 
-const ownIds = /,?"executionId":"http-[0-9a-f]{32}"/g;
+const { fetch: send } = globalThis;
+const ownIds = /,"executionId":"http-[0-9a-f]{32}"|"executionId":"http-[0-9a-f]{32}",?/g;
 const answers = new Map<string, Response>();
 
 /**
@@ -41,13 +46,18 @@ const answers = new Map<string, Response>();
 const withoutOwnIds: typeof fetch = async (input, init = {}) => {
   const { body } = init;
   const [id] = typeof body === 'string' ? (body.match(ownIds) ?? []) : [];
-  if (typeof body !== 'string' || id === undefined) return await fetch(input, init);
-  const answer = answers.get(id) ?? (await fetch(input, { ...init, body: body.replaceAll(ownIds, '') }));
+  if (typeof body !== 'string' || id === undefined) return await send(input, init);
+  const answer = answers.get(id) ?? (await send(input, { ...init, body: body.replaceAll(ownIds, '') }));
   answers.set(id, answer);
   return answer.clone();
 };
 
-async function listen(mill: Millrace, apiKeys: string): Promise<string> {
+/** A producer without keys where one was before. */
+export async function listenAgain(mill: Millrace, port: number): Promise<string> {
+  return await listen(mill, '', port);
+}
+
+async function listen(mill: Millrace, apiKeys: string, port = 0): Promise<string> {
   const server = await createServer({
     mill,
     config: { MILLRACE_DURABILITY: 'any' },
@@ -56,7 +66,7 @@ async function listen(mill: Millrace, apiKeys: string): Promise<string> {
     apiKeys: apiKeys === '' ? [] : parseApiKeys(apiKeys).keys,
     metrics: new ProducerMetrics(() => mill.queueDepths()),
   });
-  await server.app.listen({ host: '127.0.0.1', port: 0 });
+  await server.app.listen({ host: '127.0.0.1', port });
   onTestFinished(() => server.close());
   return `http://127.0.0.1:${(server.app.server.address() as AddressInfo).port}`;
 }

@@ -10,14 +10,23 @@ import { redisProgress } from '../../src/shared/state/results/progress-notes.ts'
 import { redisToolPins } from '../../src/shared/state/pins/tool-pins.ts';
 import { offered, server } from '../contract/tool-pins.ts';
 import { draft } from '../contract/progress-notes.ts';
-import { millrace, millraceProcess, root, settings } from '../producer/cli/support/cli-process.ts';
+import { millrace, millraceProcess, producers, root, settings } from '../producer/cli/support/cli-process.ts';
 import { allCommands } from '../producer/cli/support/command-line.ts';
 import { runWithFlows } from '../producer/support/flows.ts';
 import { planInput } from '../support/plan.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 
-const shared = shareWorld();
+const shared = shareWorld({ producer: true });
+
+/** Over Redis; in `cli-json-over-http.test.ts` over the producer. */
+export const reach = { isHttp: false };
+
+function environment(): Record<string, string> {
+  const { fleet, url } = shared.world;
+  if (reach.isHttp) producers.set(fleet.prefix, url);
+  return settings(fleet.prefix, { REDIS_URL: fleet.redisUrl });
+}
 
 const hello = planInput({ text: 'Hello.' });
 
@@ -143,9 +152,8 @@ function expectShape(shape: z.ZodType, document: unknown): void {
 }
 
 test.each(withJson.map(({ path }) => path))('`millrace %s --json` prints what is stated', async (path) => {
-  const { fleet } = shared.world;
   const { args, input = '' } = (await calls[path]?.()) ?? { args: [] };
-  const env = settings(fleet.prefix, { REDIS_URL: fleet.redisUrl });
+  const env = environment();
   const call = path === 'agents check' ? millraceProcess : millrace;
   const { stdout, stderr } = await call([...path.split(' '), ...args, '--json'], { env, input });
   const { as, shape } = printedBy[path] as (typeof printedBy)[string];
@@ -157,9 +165,8 @@ test.each(withJson.map(({ path }) => path))('`millrace %s --json` prints what is
 test.each(['run', 'fan-out', 'evaluate', 'task'])(
   '`millrace %s --detach --json` is answered with the run',
   async (path) => {
-    const { fleet } = shared.world;
     const { args } = (await calls[path]?.()) ?? { args: [] };
-    const env = settings(fleet.prefix, { REDIS_URL: fleet.redisUrl });
+    const env = environment();
     const { stdout } = await millrace([path, ...args, '--detach', '--json'], { env });
     expectShape(detached, JSON.parse(stdout));
   },

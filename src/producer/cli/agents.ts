@@ -47,7 +47,6 @@ async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
     oneLine(description ?? '', 80),
   ]);
   cli.stdout.write(rows.length === 0 ? '' : listTable(columns, rows, cli.stdout));
-  if (rows.length === 0)
-    cli.stderr.write('No agents are known: no worker has been started with this Redis and prefix.\n');
+  if (rows.length === 0) cli.stderr.write('No agents are known: no worker has been started there.\n');
   return exitCodes.ok;
 }

@@ -4,10 +4,10 @@ import { RunError } from '../../shared/base/errors.ts';
 import { runRequest } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { runChatSession, invite, Interrupts } from './chat/chat-session.ts';
-import { RedisWatch } from './chat/redis-watch.ts';
+import { OutageWatch } from './chat/outage-watch.ts';
 import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
-import { openClient } from './options/open-client.ts';
+import { decider, openClient, remoteOf } from './options/open-client.ts';
 import { choice, command, flag, text, value, type ValuesOf } from './options/command.ts';
 import { examples, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options/arguments.ts';
@@ -44,7 +44,7 @@ export const addChat = command('chat <agent>', {
 });
 
 async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> {
-  let watch: RedisWatch | undefined;
+  let watch: OutageWatch | undefined;
   await using mill = openClient(cli, () => watch?.suspect());
   const thread = asked.thread ?? newThreadId();
   await checkThread(mill, agent, thread);
@@ -57,10 +57,11 @@ async function chat(cli: Cli, agent: string, asked: Options): Promise<ExitCode> 
     makeRoom: () => printer.endLine(),
   });
   const note = (text: string) => lines.show(() => printer.note(text));
-  watch = new RedisWatch(() => mill.agents(), note, interrupts.ending);
+  watch = new OutageWatch(remoteOf(cli) ? 'The producer' : 'Redis', () => mill.agents(), note, interrupts.ending);
   const talk: Talk = new Talk(thread, {
     mill,
     watch,
+    by: decider(cli, undefined),
     request: requestOf(agent, asked),
     onRun: () => lines.show(() => printer.begin()),
     onEvent: (event) => lines.show(() => printer.print(event)),

@@ -56,9 +56,11 @@ const usageErrors: ReadonlySet<string> = new Set([
   'not_found',
   'idempotency_conflict',
   'model_not_allowed',
+  'unauthorized',
+  'forbidden',
 ]);
 
-/** For what looks again and again: while Redis is away there is nothing to show, and the next look tries again. */
+/** For what looks again and again: while Redis or the producer is away there is nothing to show, and the next look tries again. */
 export function unlessAway(error: unknown): void {
   if (asRunError(error).code !== 'queue_unavailable') throw error;
 }

@@ -1,4 +1,4 @@
-import { printJson, examples, exitCodes, type Cli, type ExitCode, thisPerson } from './cli.ts';
+import { printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -8,7 +8,7 @@ import type { RunView } from '../../shared/contract/run.ts';
 import type { DecisionAnswer } from '../client/decide.ts';
 import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/run-handle.ts';
 import { asJson, command, text, value, type ValuesOf } from './options/command.ts';
-import { openClient } from './options/open-client.ts';
+import { decider, openClient } from './options/open-client.ts';
 import { positiveNumber } from './options/arguments.ts';
 import { budgetLine } from './budget.ts';
 import { whatFollows } from './show/pending.ts';
@@ -16,7 +16,7 @@ import { whatFollows } from './show/pending.ts';
 const run = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
 const maxFileBytes = 1_048_576;
 
-const by = text('--by <name>', 'who decides (default: the user of this machine)');
+const by = text('--by <name>', 'who decides (default: the user of this machine, or the API key)');
 const denyOptions = [text('--reason <text>', 'why; the model gets it'), by, asJson];
 const approveOptions = [
   text('--args <json>', 'run the call with these arguments instead; @file reads them from a file'),
@@ -64,7 +64,7 @@ async function approve(cli: Cli, beginning: string, calls: readonly string[], fl
     cli,
     before,
     decision,
-    await mill.decide(runId, decision, { by: flags.by ?? thisPerson() }),
+    await mill.decide(runId, decision, defined({ by: decider(cli, flags.by) })),
     flags,
   );
 }
@@ -78,7 +78,7 @@ async function deny(cli: Cli, beginning: string, calls: readonly string[], flags
     cli,
     before,
     decision,
-    await mill.decide(runId, decision, { by: flags.by ?? thisPerson() }),
+    await mill.decide(runId, decision, defined({ by: decider(cli, flags.by) })),
     flags,
   );
 }

@@ -2,10 +2,10 @@ import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { asJson, command, flag } from './options/command.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
-import type { Diagnosis } from '../client/diagnose/diagnose.ts';
-import { clientFor, configOf } from './options/open-client.ts';
+import { clientFor, configOf, remoteOf } from './options/open-client.ts';
 import { fail, ok, warn, type Check } from './doctor/check.ts';
 import { checkDiagnosis } from './doctor/checks.ts';
+import { examineRemote, type Findings } from './doctor/over-http.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
 export const addDoctor = command('doctor', {
@@ -13,14 +13,14 @@ export const addDoctor = command('doctor', {
   options: [flag('--here', 'also the provider that a worker started in this shell would use'), asJson],
   help:
     examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
-    '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
+    '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis or the producer not reachable.' +
+    '\nWith MILLRACE_URL it asks the producer; a key without the scope admin is shown queues and providers.',
   work: async (cli, { here, json }) => {
-    const config = configOf(cli);
-    const provider = here ? checkProvider(config, cli.interrupted) : [];
-    const diagnosis = await diagnosisOf(config);
-    const isReached = 'redis' in diagnosis;
-    const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
-    if (json) printJson(cli, { checks, diagnosis: isReached ? diagnosis : undefined });
+    const remote = remoteOf(cli);
+    const provider = here ? checkProvider(configOf(cli), cli.interrupted) : [];
+    const { isReached, diagnosis, checks: found } = await (remote ? examineRemote(remote) : examine(configOf(cli)));
+    const checks = [found, await provider].flat();
+    if (json) printJson(cli, { checks, diagnosis });
     else
       for (const check of checks)
         cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
@@ -29,15 +29,17 @@ export const addDoctor = command('doctor', {
   },
 });
 
-async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
+async function examine(config: Config): Promise<Findings> {
   await using mill = clientFor(config);
   try {
-    return await mill.diagnose();
+    const diagnosis = await mill.diagnose();
+    return { isReached: true, checks: checkDiagnosis(diagnosis), diagnosis };
   } catch (thrown) {
     const error = asRunError(thrown);
     if (error.code !== 'queue_unavailable') throw thrown;
     const where = config.REDIS_URL.replace(/\/\/[^@/]*@/, '//');
-    return fail('redis', `${where} does not answer`, 'start Redis, or set REDIS_URL to the right one');
+    const check = fail('redis', `${where} does not answer`, 'start Redis, or set REDIS_URL to the right one');
+    return { isReached: false, checks: [check], diagnosis: undefined };
   }
 }
 

@@ -2,7 +2,7 @@ import { changedParts, type PinnedTool, type ServerPins } from '../../shared/con
 import { defined } from '../../shared/base/collections.ts';
 import { printJson, examples, exitCodes, thisPerson, type AddCommand, type Cli } from './cli.ts';
 import { asJson, command, text } from './options/command.ts';
-import { openClient } from './options/open-client.ts';
+import { openClient, remoteOf } from './options/open-client.ts';
 import { count, dim, oneLine } from './show/paint.ts';
 
 const maxText = 300;
@@ -36,13 +36,14 @@ const accept = command('accept <server> [tool]', {
   description: 'Let runs use what a server has changed: one tool, or all that have changed.',
   options: [
     text('--digest <digest>', 'only this change of the tool, as `mcp pins --json` has it'),
-    text('--by <name>', 'who accepts it (default: the user of this machine)'),
+    text('--by <name>', 'who accepts it (default: the user of this machine, or the API key)'),
     asJson,
   ],
   help: examples('millrace mcp accept tickets', 'millrace mcp accept tickets search --by ada'),
   work: async (cli, server, tool, { digest, by, json }) => {
     await using mill = openClient(cli);
-    const answer = await mill.mcpPins.accept(server, defined({ tool, digest }), { by: by ?? thisPerson() });
+    const who = defined({ by: remoteOf(cli) ? by : (by ?? thisPerson()) });
+    const answer = await mill.mcpPins.accept(server, defined({ tool, digest }), who);
     if (json) return printJson(cli, answer);
     const names = answer.accepted.map((name) => oneLine(name, maxText)).join(', ');
     if (names === '') cli.stderr.write(`Nothing of ${oneLine(answer.pins.server, maxText)} waits to be accepted.\n`);

@@ -103,9 +103,10 @@ export function programOf(cli: Pick<Cli, 'root' | 'stdout' | 'stderr'>, act: Par
   return program;
 }
 
-/** Redis checks no API keys: a user with access to it may act for every tenant. */
+/** Redis checks no API keys: a user with access to it may act for every tenant. Over HTTP the key names the tenant. */
 function offerTenant(command: Command): void {
-  if (command.commands.length === 0) command.option('--tenant <name>', 'whose data it is about (default: default)');
+  if (command.commands.length === 0)
+    command.option('--tenant <name>', 'whose data it is about, over Redis (default: default)');
   for (const part of command.commands) offerTenant(part);
 }
 
@@ -125,9 +126,10 @@ function createProgram(cli: Pick<Cli, 'root' | 'stdout' | 'stderr'>): Command {
     .showHelpAfterError('(millrace COMMAND --help says more)')
     .addHelpText(
       'after',
-      '\nExit codes: 0 ok, 1 run failed, 2 usage or settings, 3 no Redis, 130 Ctrl-C.' +
+      '\nExit codes: 0 ok, 1 run failed, 2 usage or settings, 3 unreachable, 130 Ctrl-C.' +
         '\nEvery command: --help, --no-color, and --json where it prints data.' +
-        '\nSettings: environment, then .env. Redis: REDIS_URL, else that of `millrace dev`.',
+        '\nSettings: environment, then .env. Where: MILLRACE_URL with MILLRACE_API_KEY' +
+        '\n(HTTP), else REDIS_URL, else the `millrace dev` of this folder.',
     );
 }
 
@@ -149,6 +151,8 @@ function failed(cli: Cli, thrown: unknown, typed: Typed): ExitCode {
   const files = agentFilesFor(error, cli);
   if (files !== undefined) cli.stderr.write(`${files}\n`);
   if (error.code === 'queue_unavailable') cli.stderr.write(`\`${callOf(cli)} doctor\` says more.\n`);
+  const hint = keyHints[error.code];
+  if (hint !== undefined) cli.stderr.write(`${dim(cli.stderr, `→ ${hint}`)}\n`);
   const next = nextCommand(error);
   if (next !== undefined) cli.stderr.write(`${dim(cli.stderr, `→ ${callOf(cli)} ${next}`)}\n`);
   return exitCodeFor(error);
@@ -170,6 +174,12 @@ function nextCommand({ code, details }: RunError): string | undefined {
   if (code === 'validation' && isAboutAgent) return 'agents   lists the agents';
   return nextCommands[code];
 }
+
+/** What a user whose key was refused can do. */
+const keyHints: Readonly<Partial<Record<ErrorCode, string>>> = {
+  unauthorized: 'set MILLRACE_API_KEY to a key that the producer has in its MILLRACE_API_KEYS',
+  forbidden: 'set MILLRACE_API_KEY to a key with this scope: they stand in MILLRACE_API_KEYS of the producer',
+};
 
 const nextCommands: Readonly<Partial<Record<ErrorCode, string>>> = {
   run_not_found: 'runs   lists the runs',

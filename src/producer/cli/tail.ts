@@ -30,7 +30,7 @@ export const addTail = command('tail [run]', {
 
 /** Ends only by an interrupt. */
 async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: boolean): Promise<void> {
-  // The live feed waits for a Redis that is away; the user of a command wants to know at once.
+  // The live feed outlasts an outage; the user of a command wants to know at once.
   await mill.agents();
   cli.stderr.write(`${dim(cli.stderr, 'Following all runs; Ctrl-C ends it.')}\n`);
   for await (const event of mill.firehose({ signal: cli.interrupted })) {

@@ -8,7 +8,7 @@ import { millrace, millraceProcess } from './support/cli-process.ts';
 test('help says what the exit codes mean', async () => {
   const { code, stdout } = await millrace(['--help']);
   expect(code).toBe(0);
-  expect(stdout).toContain('Exit codes: 0 ok, 1 run failed, 2 usage or settings, 3 no Redis, 130 Ctrl-C.');
+  expect(stdout).toContain('Exit codes: 0 ok, 1 run failed, 2 usage or settings, 3 unreachable, 130 Ctrl-C.');
 });
 
 test.each([

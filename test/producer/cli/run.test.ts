@@ -5,7 +5,7 @@ import type { ErrorInfo } from '../../../src/shared/base/errors.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld, type ClientWorld } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
-import { CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
+import { commands, CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
 
 /** Starts `millrace run` and gives the hand that plays the worker. */
 async function startRun(
@@ -152,7 +152,7 @@ test('--detach prints the run id and does not wait', async () => {
   expect(cli.stdout).toBe(`${runId}\n`);
 });
 
-test('Ctrl-C lets go of the run, which goes on', async () => {
+test.skipIf(commands.speakHttp)('Ctrl-C lets go of the run, which goes on', async () => {
   const { cli, mill, writer, runId } = await startRun(['support', 'hello'], {}, CliProcess);
   await writer.text(1);
   await until('its text is shown', () => cli.stdout.includes('0'));
@@ -216,7 +216,7 @@ test('Ctrl-C ends a command that waits for its input', async () => {
   expect(await cli.exited).toBe(130);
 });
 
-test('every option reaches the request', async () => {
+test.skipIf(commands.speakHttp)('every option reaches the request', async () => {
   const { cli, redis, keys, runId } = await startRun([
     'support',
     'hello',

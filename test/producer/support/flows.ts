@@ -64,7 +64,7 @@ async function runWithEvents(
   const { runId } = run;
   const runs = redisRuns({ ...space, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId, { owner: newNonce() });
-  await runs.flush({ runId, owner, tenant: mill.tenant }, seq, eventsOf(runId));
+  await runs.flush({ runId, owner, tenant: mill.tenant ?? 'default' }, seq, eventsOf(runId));
   return runId;
 }
 

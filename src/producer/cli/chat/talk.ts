@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { defined } from '../../../shared/base/collections.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
 import { asRunError, RunError } from '../../../shared/base/errors.ts';
@@ -9,9 +10,9 @@ import { followUpId } from '../../../shared/state/run/control/inbox.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { untilStopped } from '../../client/stop-signal.ts';
-import { exitCodeFor, exitCodes, type ExitCode, thisPerson } from '../cli.ts';
+import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
 import { adviseIfIdle, wentWell } from '../show/watch-run.ts';
-import type { RedisWatch } from './redis-watch.ts';
+import type { OutageWatch } from './outage-watch.ts';
 
 /** When the worker dies after the end of a run and before it creates the next one, another worker creates it. */
 const followUpMs = 60_000;
@@ -25,7 +26,9 @@ export function newThreadId(): string {
 /** How each message is sent, and who gets what comes of it. */
 interface TalkOptions {
   readonly mill: Millrace;
-  readonly watch: RedisWatch;
+  readonly watch: OutageWatch;
+  /** Who decides about what runs wait for. Undefined: an API key says it. */
+  readonly by: string | undefined;
   /** All but the text and the thread. */
   readonly request: Omit<RunRequestInput, 'input' | 'thread' | 'executionId'>;
   readonly onEvent: (event: RunEvent) => void;
@@ -79,7 +82,7 @@ export class Talk {
     while (!condition() && !stop.aborted) await untilStopped(this.#news.promise, stop);
   }
 
-  /** Answers the question that waits, or sends a message. Throws as `Millrace.decide` and `enqueue`, but outlasts a lost Redis. */
+  /** Answers the question that waits, or sends a message. Throws as `Millrace.decide` and `enqueue`, but outlasts an outage. */
   async send(text: string): Promise<void> {
     const { question } = this;
     if (question) return await this.#decide(question.runId, () => answerTo(question.item, text));
@@ -134,10 +137,10 @@ export class Talk {
   }
 
   async #decide(runId: string, decision: (run: RunView) => DecisionInput): Promise<void> {
-    const { mill, watch } = this.#options;
+    const { mill, watch, by } = this.#options;
     const input = decision(await watch.again(() => mill.get(runId)));
     const before = this.#waits.get(runId);
-    const { run } = await watch.again(() => mill.decide(runId, input, { by: thisPerson() }));
+    const { run } = await watch.again(() => mill.decide(runId, input, defined({ by })));
     // The next line may come before the event, or after it.
     if (this.#waits.get(runId) === before) this.#waits.set(runId, run.pending);
     this.#notify();
@@ -168,7 +171,7 @@ export class Talk {
     }
   }
 
-  /** Emits the events of a run until its end, across whatever Redis does. */
+  /** Emits the events of a run until its end, across outages. */
   async #end(runId: string): Promise<ExitCode> {
     const { mill, watch, stop } = this.#options;
     let after = 0;

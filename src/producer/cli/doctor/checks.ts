@@ -88,7 +88,12 @@ function clock({ redis: { clockOffsetMs } }: Diagnosis): Check {
   return (offsetMs < clockFailMs ? warn : fail)('clock', text, advice);
 }
 
-function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): Check[] {
+/** A line for each queue. */
+export function queues({
+  queues: depths,
+  oldestQueuedMs,
+  workers: alive,
+}: Pick<Diagnosis, 'queues' | 'oldestQueuedMs' | 'workers'>): Check[] {
   return Object.entries(depths)
     .filter(([queue]) => queue !== quarantineQueue)
     .map(([queue, { waiting, active, delayed, workers: serving }]) => {

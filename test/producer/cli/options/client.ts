@@ -17,13 +17,13 @@ export interface ClientWorld {
 }
 
 /** What tests get for a client over Redis: itself, or in the suites of the contract one over HTTP to a producer that has it. */
-export const worldForm: { of: (mill: Millrace) => Promise<Millrace> } = { of: async (mill) => mill };
+export const worldForm: { of: (mill: Millrace, prefix: string) => Promise<Millrace> } = { of: async (mill) => mill };
 
 export async function clientWorld(options: Partial<MillraceOptions> = {}): Promise<ClientWorld> {
   const prefix = options.prefix ?? testPrefix();
   const mill = new Millrace({ redis: inject('redisUrl'), ...options, prefix });
   onTestFinished(() => mill.close());
-  const shown = await worldForm.of(mill);
+  const shown = await worldForm.of(mill, prefix);
   const redis = await testRedis('work', inject('redisUrl'));
   const bull = (queue: string, rest: string) => `${bullPrefix(prefix, false)}:${queue}:${rest}`;
   return { mill: shown, prefix, redis, keys: keysFor(prefix), bull };

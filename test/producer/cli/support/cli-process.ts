@@ -150,7 +150,15 @@ async function ended(command: CliCommand | CliProcess) {
   return { code, stdout: command.stdout, stderr: command.stderr };
 }
 
-/** Settings that lead a command to the test Redis and a prefix of its own. */
+/** Do the commands of this file speak HTTP? A key has one tenant then, and runs that real processes start have an event more. */
+export const commands = { speakHttp: false };
+
+/** Where a producer listens for a prefix, in the suites of the command line over HTTP. */
+export const producers = new Map<string, string>();
+
+/** Settings that lead a command to the test Redis and a prefix of its own, or to the producer there. */
 export function settings(prefix: string, more: Record<string, string> = {}): Record<string, string> {
+  const url = producers.get(prefix);
+  if (url !== undefined) return { ...more, MILLRACE_URL: url, REDIS_URL: '' };
   return { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: prefix, MODEL_ALLOWLIST: '*', ...more };
 }

@@ -3,27 +3,32 @@ import { RunError } from '../../../shared/base/errors.ts';
 
 const lookAgainMs = 500;
 
-/** Reports when Redis is away and when it is back, once each, and outlasts the time in between. */
-export class RedisWatch {
+/** What a client needs at the other end, as a sentence begins with it. */
+type OtherEnd = 'Redis' | 'The producer';
+
+/** Reports when Redis, or the producer, is away and when it is back, once each, and outlasts the time in between. */
+export class OutageWatch {
+  readonly #what: OtherEnd;
   readonly #probe: () => Promise<unknown>;
   readonly #report: (text: string) => void;
   readonly #stop: AbortSignal;
   #isAway = false;
   #isLooking = false;
 
-  /** `probe` is any read that fails while Redis is away. */
-  constructor(probe: () => Promise<unknown>, report: (text: string) => void, stop: AbortSignal) {
+  /** `probe` is any read that fails while it is away. */
+  constructor(what: OtherEnd, probe: () => Promise<unknown>, report: (text: string) => void, stop: AbortSignal) {
+    this.#what = what;
     this.#probe = probe;
     this.#report = report;
     this.#stop = stop;
   }
 
-  /** Call it after a connection error: checks in the background whether Redis is away, until it is there. */
+  /** Call it after a connection error: checks in the background whether it is away, until it is there. */
   suspect(): void {
     if (!this.#isLooking) void this.#look();
   }
 
-  /** Does the work until Redis is there for it. Throws what else goes wrong, and the signal's reason. */
+  /** Does the work until it is there for it. Throws what else goes wrong, and the signal's reason. */
   async again<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -50,12 +55,12 @@ export class RedisWatch {
   }
 
   #away({ message }: RunError): void {
-    if (!this.#isAway) this.#report(`Redis is away, and this goes on when it is back: ${message}`);
+    if (!this.#isAway) this.#report(`${this.#what} is away, and this goes on when it is back: ${message}`);
     this.#isAway = true;
   }
 
   #there(): void {
-    if (this.#isAway) this.#report('Redis is back.');
+    if (this.#isAway) this.#report(`${this.#what} is back.`);
     this.#isAway = false;
   }
 }
