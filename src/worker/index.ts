@@ -28,6 +28,8 @@ export type {
   CapabilityResolver,
   SideChannels,
 } from './tools/capabilities.ts';
+export type { InputFile, InputPart } from '../shared/contract/input-parts.ts';
+export type { InputKind } from './llm/provider.ts';
 export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/source.ts';
 export { ToolError } from './tools/tool-error.ts';
 export type { ToolFacts } from './guards/hard-rules.ts';

@@ -160,5 +160,8 @@ function tooSlow(arrivesInMs: number): never {
 }
 
 function tooLarge(limitBytes: number): RunError {
-  return new RunError('payload_too_large', `the body is over ${limitBytes} bytes, the limit of this route`);
+  return new RunError(
+    'payload_too_large',
+    `the body is over ${limitBytes} bytes, the limit of this route; large files are uploaded first, with POST /v1/files`,
+  );
 }

@@ -114,11 +114,34 @@ function webpSize(view: DataView): PixelSize | undefined {
   }
 }
 
-/** Counts the pages of a PDF that names them in the open. Undefined: they are within compressed objects. */
+const pageMark = /\/Type\s{0,8}\/Page(?![A-Za-z])/g;
+/** The longest mark, and what may not follow it. */
+const markChars = 24;
+
+/** Counts the pages of a PDF that names them in the open, piece by piece. */
+export class PageCounter {
+  #count = 0;
+  #rest = '';
+
+  add(bytes: Uint8Array): void {
+    const text = this.#rest + latin1(bytes, 0, bytes.length);
+    const until = Math.max(0, text.length - markChars);
+    for (const { index } of text.matchAll(pageMark)) if (index < until) this.#count++;
+    this.#rest = text.slice(until);
+  }
+
+  /** Undefined: they are within compressed objects. */
+  end(): number | undefined {
+    const count = this.#count + (this.#rest.match(pageMark)?.length ?? 0);
+    return count === 0 ? undefined : count;
+  }
+}
+
+/** {@link PageCounter}, for all bytes at once. */
 export function pagesOf(bytes: Uint8Array): number | undefined {
-  const text = latin1(bytes, 0, bytes.length);
-  const count = text.match(/\/Type\s*\/Page(?![A-Za-z])/g)?.length ?? 0;
-  return count === 0 ? undefined : count;
+  const counter = new PageCounter();
+  counter.add(bytes);
+  return counter.end();
 }
 
 function startsWith(bytes: Uint8Array, head: readonly number[]): boolean {

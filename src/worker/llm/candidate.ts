@@ -130,7 +130,14 @@ export function withinSensitivity(messages: readonly Message[], accepts: readonl
     return message.role === 'user' && message.sensitivity !== undefined && !accepts.includes(message.sensitivity);
   };
   if (!messages.some(isRefused)) return messages;
-  return messages.map((message) => (isRefused(message) ? { ...message, content: noticeOf(message) } : message));
+  return messages.map((message) => (isRefused(message) ? withheld(message) : message));
+}
+
+function withheld(message: Labelled): Message {
+  const content = noticeOf(message);
+  if (message.role === 'tool') return { ...message, content };
+  const { files: _, ...rest } = message;
+  return { ...rest, content };
 }
 
 function noticeOf(message: Labelled): string {

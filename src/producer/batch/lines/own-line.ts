@@ -3,7 +3,7 @@ import { defined } from '../../../shared/base/collections.ts';
 import { asRunError } from '../../../shared/base/errors.ts';
 import { depthOver, isRecord, jsonOr, maxLevels } from '../../../shared/base/json.ts';
 import { problemsOf } from '../../../shared/base/problems.ts';
-import { runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
+import { runRequestBody, type RunRequestInput } from '../../../shared/contract/run.ts';
 import { fieldsOf } from './csv.ts';
 import type { LineDefaults } from './line.ts';
 import type { LineTemplate } from './line-template.ts';
@@ -21,12 +21,14 @@ export type Parsed = { readonly id: string | undefined } & ({ readonly request: 
 const id = z.string().min(1).max(512);
 const names = { id: id.optional(), custom_id: id.optional() };
 
-const plainLine = runRequest
+const plainLine = runRequestBody
   .omit({ executionId: true, batch: true, agent: true })
-  .extend({ agent: runRequest.shape.agent.optional(), ...names });
+  .extend({ agent: runRequestBody.shape.agent.optional(), ...names });
 
 /** What counts as a field of the run where a template makes the input: all others are for the template. */
-const templateLine = runRequest.pick({ metadata: true }).extend({ agent: runRequest.shape.agent.optional(), ...names });
+const templateLine = runRequestBody
+  .pick({ metadata: true })
+  .extend({ agent: runRequestBody.shape.agent.optional(), ...names });
 
 /** A line of an OpenAI batch file whose request is one user message. */
 const openAiLine = z.object({

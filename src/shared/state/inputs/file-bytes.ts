@@ -1,6 +1,5 @@
 import { RunError } from '../../base/errors.ts';
-import { maxInputFileBytes, type InputFile } from '../../contract/input-parts.ts';
-import { inputFileTtlS } from '../../contract/input-parts.ts';
+import { inputFileTtlS, maxInputFileBytes, type InputFile } from '../../contract/input-parts.ts';
 import { sha256Of } from '../../contract/media.ts';
 import type { MediaStore } from '../results/media-store.ts';
 import type { UploadedFiles } from './uploaded-files.ts';

@@ -1,6 +1,6 @@
 import { defined } from '../../base/collections.ts';
 import { RunError } from '../../base/errors.ts';
-import { plainMediaType, readKindOf, typeByName } from '../../base/media-type.ts';
+import { PageCounter, plainMediaType, readKindOf, typeByName } from '../../base/media-type.ts';
 import {
   isDataUrl,
   joinedParts,
@@ -82,7 +82,12 @@ async function uploaded(
   const declared = readKindOf(said) ? said : (typeByName(info.filename) ?? unsaid(said));
   const read = readHead({ head, totalBytes: info.bytes, declared, as: type });
   if (typeof read === 'string') throw wrong(taking, 'fileId', `file ${id} ${read}`);
-  return { ...read, source: { from: 'file', id }, name: nameOf(name ?? info.filename) };
+  const about = { ...read, source: { from: 'file' as const, id }, name: nameOf(name ?? info.filename) };
+  if (read.kind !== 'pdf' || head.length === info.bytes) return about;
+  const pages = new PageCounter();
+  pages.add(head);
+  for await (const chunk of stores.files.read(tenant, id, head.length)) pages.add(chunk);
+  return defined({ ...about, pages: pages.end() });
 }
 
 function unsaid(mediaType: string): string | undefined {

@@ -3,8 +3,8 @@ import { legibleRecord } from '../../contract/run-record.ts';
 import { runRecord, type Lineage, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
 
-const unlisted = ['request', 'parent', 'unfinished'];
-/** A record without what no list shows: the input of the run, the conversation that it began with, and what it left without an answer. */
+const unlisted = ['request', 'files', 'parent', 'unfinished'];
+/** A record without what no list shows: the input of the run and its files, the conversation that it began with, and what it left without an answer. */
 const listedFields = Object.keys(runRecord.shape).filter((field) => !unlisted.includes(field));
 const hashFields = ['listedRequest', 'listedParent', ...listedFields];
 

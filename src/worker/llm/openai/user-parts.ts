@@ -1,5 +1,4 @@
-import type { InputFile } from '../../../shared/contract/input-parts.ts';
-import { fileLabel, type ImageDetail } from '../../../shared/contract/input-parts.ts';
+import { fileLabel, type ImageDetail, type InputFile } from '../../../shared/contract/input-parts.ts';
 import type { UserMessage } from '../../../shared/contract/message.ts';
 import { providerError } from '../errors.ts';
 import { filesOfRequest } from '../input-files.ts';
@@ -22,7 +21,10 @@ export async function wireFilesOf(request: LlmRequest, provider: string, signal:
       continue;
     }
     if (!readFile) throw providerError('bad_request', provider, 'was given files, and no way to read them');
-    const bytes = await readFile(file, signal);
+    const bytes = await readFile(file, signal).catch((cause: unknown) => {
+      signal.throwIfAborted();
+      throw providerError('overloaded', provider, 'was not asked: a file of the request could not be read', { cause });
+    });
     read.set(file, bytes ? dataUrl(bytes, file) : null);
   }
   return read;

@@ -28,6 +28,17 @@ test('a field of a line wins over the default for all', async () => {
   expect(line).toMatchObject({ request: { agent: 'other', overrides: { model: 'small' }, priority: 5 } });
 });
 
+test('a line may be asked with parts, and one that is not right says which', async () => {
+  const part = { type: 'image', url: 'https://example.com/mill.png' };
+  const line = (...input: unknown[]) => JSON.stringify({ input });
+  const [good, bad, kept] = await read(
+    [line({ type: 'text', text: 'See:' }, part), line({ type: 'image' }), '{"input":"x","files":[]}'].join('\n'),
+  );
+  expect(good).toMatchObject({ request: { input: [{ type: 'text', text: 'See:' }, part] } });
+  expect(saidBy(bad)).toContain('input.0');
+  expect(saidBy(kept)).toContain('files: is not a known field');
+});
+
 test.each([
   ['{"input": "x"', 'is not JSON'],
   ['7', 'must be a JSON string or object'],

@@ -6,6 +6,7 @@ import {
   type ChatLine,
   type ChatTurn,
 } from '../../../../src/producer/index.ts';
+import { fixtureFile } from '../../../support/input-files.ts';
 import { startRedisProxy } from '../../../support/redis-proxy.ts';
 import { until } from '../../../support/redis.ts';
 import { clientWorld, codeOf, type ClientWorld } from '../../cli/options/client.ts';
@@ -136,4 +137,15 @@ test('a run that fails is a producer that fails: the error comes once', async ()
   expect(typesOf(lines)).toEqual(['session.run.started', 'error', 'session.run.failed']);
   expect(lines.at(-1)?.data).toEqual({ sessionId: 's-1', message: 'the provider is away' });
   expect(calls).toEqual([]);
+});
+
+test('a turn may be asked with files beside its text', async () => {
+  const { mill } = await clientWorld();
+  const data = fixtureFile('mill.png').toString('base64');
+  const message = [
+    { type: 'text' as const, text: 'What is it?' },
+    { type: 'image' as const, data, mediaType: 'image/png' },
+  ];
+  const turn = await mill.chat({ agent: 'support', sessionId: 's-files', turnIndex: 0, message });
+  expect((await mill.get(turn.runId)).files).toMatchObject([{ kind: 'image', name: 'image-1', at: 11 }]);
 });
