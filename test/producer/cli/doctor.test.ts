@@ -58,6 +58,7 @@ const healthy: Diagnosis = {
     threads: [],
   },
   flows: [],
+  batches: { open: 0, processes: 1 },
 };
 
 const now = Date.now();
@@ -298,6 +299,7 @@ test('every line that failed says what to do', () => {
     stuckRuns: [{ runId: 'R', tenant: 'default', status: 'queued', ageMs: 99_999 }],
     workers: [],
     queues: { runs: { ...unserved, waiting: 1 } },
+    batches: { open: 2, processes: 0 },
   };
   const failed = checkDiagnosis(sick).filter(({ level }) => level === 'fail');
   expect(failed.map(({ name }) => name)).toEqual([
@@ -309,8 +311,14 @@ test('every line that failed says what to do', () => {
     'queue runs',
     'workers',
     'stuck runs',
+    'batches',
   ]);
   for (const { advice } of failed) expect(advice).toBeTruthy();
+});
+
+test('open batches are no trouble while a process advances them', () => {
+  expect(check('batches', { batches: { open: 2, processes: 1 } })).toMatchObject({ level: 'ok' });
+  expect(check('batches', { batches: { open: 0, processes: 0 } })).toMatchObject({ level: 'ok' });
 });
 
 test('doctor exits 0 with a line for everything, also as JSON', async () => {

@@ -19,7 +19,7 @@ const cancelsAtOnce = 16;
 export async function endBatch(own: OwnBatch): Promise<void> {
   if (own.record.ending !== 'completed') {
     await stopRuns(own);
-    await closeLines(own);
+    if (own.record.ending !== 'failed') await closeLines(own);
   }
   await own.taking.flush();
   const record = await own.look();
@@ -109,7 +109,7 @@ async function partsBefore(own: OwnBatch, record: BatchRecord, hasLines: boolean
         parts.push(await files.writePart(outputId, bytes.subarray(at, at + maxPartBytes)));
     if (parts.length > 0) return parts;
   }
-  const header = hasLines ? outputHeader(await own.input.source()) : undefined;
+  const header = hasLines && record.ending !== 'failed' ? outputHeader(await own.input.source()) : undefined;
   return header === undefined ? [] : [await files.writePart(outputId, Buffer.from(header))];
 }
 

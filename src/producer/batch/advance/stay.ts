@@ -41,6 +41,22 @@ export async function advanceBatch(
   const stay: Stay = { id: batchId, nonce: newNonce() };
   const record = await ports.store.takeOver(stay, job);
   if (!record) return 'elsewhere';
+  try {
+    return await stayWith(stay, record, ports, signal);
+  } catch (thrown) {
+    const { code, message } = asRunError(thrown);
+    if (code !== 'not_found' || (await ports.files.info(record.tenant, record.request.input_file_id))) throw thrown;
+    // Its author has removed the file: there is nothing to go on with.
+    const now = await ports.store.look(stay, { forMoney: 0, forPeople: 0 });
+    if (!now) return 'elsewhere';
+    const errors = [{ code, message, param: 'input_file_id' }];
+    const change = { ending: 'failed', reason: '', finalizingAt: ports.clock.now(), errors } as const;
+    if ((await ports.store.move(stay, now, 'finalizing', change)) !== 'moved') throw thrown;
+    return await stayWith(stay, { ...now, ...change, status: 'finalizing' }, ports, signal);
+  }
+}
+
+async function stayWith(stay: Stay, record: BatchRecord, ports: AdvancePorts, signal: AbortSignal): Promise<StayEnd> {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal.reason);
   if (signal.aborted) onAbort();
@@ -242,7 +258,8 @@ class BatchStay implements OwnBatch {
   }
 
   async #ended({ place, open }: FollowedLine, outcome: RunOutcomeView): Promise<void> {
-    await this.taking.ended(place, open, outcome);
+    // Without its file it is not known what its line of output would be.
+    if (this.record.ending !== 'failed') await this.taking.ended(place, open, outcome);
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }

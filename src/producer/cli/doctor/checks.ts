@@ -34,6 +34,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     money(diagnosis),
     people(diagnosis),
     threads(diagnosis),
+    batches(diagnosis),
     ...flows(diagnosis),
   ];
 }
@@ -222,6 +223,13 @@ function threads({ waits }: Diagnosis): Check {
   );
   const advice = 'millrace get RUN says what it waits for; millrace cancel RUN lets the next one go on';
   return ok('threads', `messages waiting for their turn: ${listed(list)}`, advice);
+}
+
+function batches({ batches: { open, processes } }: Diagnosis): Check {
+  if (open === 0) return ok('batches', 'none is open');
+  const text = `${count(open)} open`;
+  if (processes > 0) return ok('batches', `${text}, ${count(processes)} processes advance them`);
+  return fail('batches', `${text}, and no process advances them`, 'start a producer: millrace producer');
 }
 
 /** A full audit that covers less than a week makes a report of the last week partial. */

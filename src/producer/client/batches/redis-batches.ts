@@ -195,9 +195,11 @@ export class RedisBatches implements Batches {
       throw new RunError('validation', `input_file_id: the purpose of the file is ${file.purpose}, not batch`);
     const agent = request.endpoint === '/v1/runs' ? request.agent : undefined;
     const { queue } = request;
-    await reach(this.#client, async ({ redis }) => {
-      if (agent !== undefined) await core.agents.check(agent, redis);
+    const answerFields = await reach(this.#client, async ({ redis }) => {
       if (queue !== undefined) await core.directory.check(queue, redis);
+      if (agent === undefined) return [];
+      await core.agents.check(agent, redis);
+      return (await core.agents.list(redis)).find(({ id: known }) => known === agent)?.answerFields ?? [];
     });
     const now = Date.now();
     const name = request.endpoint === '/v1/runs' ? (request.name ?? id) : id;
@@ -209,6 +211,7 @@ export class RedisBatches implements Batches {
       requestId,
       request,
       filename: file.filename,
+      answerFields,
       name,
       maxOpen: request.maxOpen,
       maxFailures: String(request.maxFailures ?? ''),
@@ -254,7 +257,6 @@ function newRecord(now: number) {
     errorBytes: 0,
     jobs: '1',
     stay: '',
-    answerFields: [],
     outputId: newFileId(now),
     errorId: newFileId(now),
     answerBytes: 0,

@@ -3,6 +3,7 @@ import { pairsOf } from '../../../shared/base/collections.ts';
 import { providerReport, providerTrouble, type ProviderReport } from '../../../shared/contract/provider-report.ts';
 import { workerTtlMs } from '../../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../../shared/contract/queues.ts';
+import { redisBatches } from '../../../shared/state/batch/batches.ts';
 import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
 import { flowFacts, type FlowFacts } from './flow-facts.ts';
@@ -70,6 +71,8 @@ export interface Diagnosis {
   readonly counters: Readonly<Record<string, number>>;
   readonly waits: WaitFacts;
   readonly flows: readonly FlowFacts[];
+  /** Batches that have not ended, and live processes that advance them. */
+  readonly batches: { readonly open: number; readonly processes: number };
 }
 
 const stuckAfterMs = 60_000;
@@ -79,13 +82,16 @@ const maxInspected = 1_000;
 export async function diagnose(client: TenantClient): Promise<Diagnosis> {
   return await reach(client, async (at) => {
     const { core, redis } = at;
-    const [facts, workers, openRuns, counters, waits, flows] = await Promise.all([
+    const batches = redisBatches({ redis, keys: core.keys });
+    const [facts, workers, openRuns, counters, waits, flows, open, processes] = await Promise.all([
       redisFacts(redis),
       liveWorkers(at),
       redis.zcard(core.keys.open),
       redis.hgetall(core.keys.counters),
       waitFacts(at),
       flowFacts(at),
+      batches.countOpen(),
+      batches.processes(Date.now()),
     ]);
     const queues = await depths(workers, at);
     const quarantine = queues[quarantineQueue];
@@ -99,6 +105,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
       waits,
       flows,
+      batches: { open, processes },
       counters: Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, Number(count)])),
     };
   });

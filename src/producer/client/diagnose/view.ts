@@ -50,6 +50,7 @@ export const diagnosisView = z.object({
     ),
   }),
   flows: z.array(z.object({ tenant: z.string(), lastDay: count, blocked: count, coversMs: count.optional() })),
+  batches: z.object({ open: count, processes: count }),
 });
 
 /** What one tenant may see of it: the fleet as a whole, and of runs, threads and accounts only its own. */

@@ -3,6 +3,7 @@ import { sensitivity } from '../message.ts';
 import { budget } from '../money.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { defined } from '../../base/collections.ts';
+import { isRecord } from '../../base/json.ts';
 import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { fileTrust } from '../input-parts.ts';
@@ -426,6 +427,8 @@ export const agentView = z.object({
   /** All models that it may use, `model` among them. */
   models: z.array(z.string()).optional(),
   tools: z.array(z.string()),
+  /** The fields of its structured answer, by `outputSchema`. Absent: it has none. */
+  answerFields: z.array(z.string()).optional(),
   /** What its data-flow policy does on its workers: the stricter one of its own mode and theirs. Absent: nothing. */
   dataFlow: flowMode.exclude(['off']).optional(),
 });
@@ -450,5 +453,14 @@ export function agentViewOf(definition: AgentDefinition, floor: FlowMode = 'off'
   const { id, name, version, description, model, tools } = definition;
   const { mode = 'off' } = effectiveFlow(definition.dataFlowPolicy, floor) ?? {};
   const models = [...new Set(modelsOfAgent(definition).map((named) => named.model))];
-  return defined({ id, name, version, description, model, models, tools, dataFlow: mode === 'off' ? undefined : mode });
+  const answerFields = answerFieldsOf(definition);
+  const dataFlow = mode === 'off' ? undefined : mode;
+  return defined({ id, name, version, description, model, models, tools, answerFields, dataFlow });
+}
+
+const maxAnswerFields = 100;
+
+function answerFieldsOf({ outputSchema }: AgentDefinition): string[] | undefined {
+  const properties = outputSchema?.['properties'];
+  return isRecord(properties) ? Object.keys(properties).slice(0, maxAnswerFields) : undefined;
 }

@@ -113,7 +113,7 @@ test('failed lines run again, and the output of an ended batch is made anew with
   const output = await world.read(second.output_file_id);
   expect(output.map((line) => line['id']).toSorted()).toEqual(['bad', 'l0', 'l1', 'l2', 'l3', 'l4', 'l5']);
   expect(second.cost.microcents).toBe(output.reduce((sum, line) => sum + Number(line['costMicrocents'] ?? 0), 0));
-  expect(await world.files.info('default', first.output_file_id as string)).toBeUndefined();
+  await expect(world.mill.files.get(first.output_file_id as string)).rejects.toMatchObject({ code: 'not_found' });
 });
 
 test('a batch that expires ends with what there is', async () => {
