@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net';
 import OpenAI, { type APIError, BadRequestError, ConflictError, NotFoundError } from 'openai';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
-import { until } from '../support/redis.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
+import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 
 const shared = shareWorld({ producer: true });
@@ -164,11 +165,43 @@ describe('a response', () => {
     await expect(world.mill.threads.get(conversation.id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
+  test('whose run is redriven has what the conversation began with once', async () => {
+    const { world } = shared;
+    const client = clientOf(world.url);
+    const items = [
+      { type: 'message' as const, role: 'user' as const, content: 'My name is Kim.' },
+      { type: 'message' as const, role: 'assistant' as const, content: 'Hello Kim!' },
+    ];
+    const { id: conversation } = await client.conversations.create({ items });
+    const input = planInput({ text, faults: [{ kind: 'status', status: 401 }] });
+    const failed = await client.responses.create({ model: 'plain', input, conversation });
+    expect(failed).toMatchObject({ status: 'failed', error: { code: 'provider_auth' } });
+    await world.mill.redrive({ runId: runIdOf(failed) });
+    expect(await world.mill.result(runIdOf(failed))).toMatchObject({ status: 'completed', text });
+    const said = ['You answer briefly.', 'My name is Kim.', 'Hello Kim!', input];
+    for (const { messages } of world.provider.callsOf(runIdOf(failed)))
+      expect(messages.map(({ content }) => content)).toEqual(said);
+    const { messages } = await world.mill.threads.messages(conversation);
+    const texts = messages.map((item) => (item.kind === 'message' ? item.text : item.kind));
+    expect(texts.filter((it) => said.includes(it) || it === text)).toEqual([...said.slice(1), text]);
+  });
+
   test('that is not to be stored is in no thread and cannot be read', async () => {
     const client = clientOf(shared.world.url);
     const answer = await client.responses.create({ model: 'plain', input: planInput({ text }), store: false });
     expect(answer.output_text).toBe(text);
     await expect(client.responses.retrieve(answer.id)).rejects.toBeInstanceOf(NotFoundError);
+    const { fleet, mill } = shared.world;
+    expect((await mill.threads.list()).threads.filter(({ threadId }) => threadId.includes(runIdOf(answer)))).toEqual(
+      [],
+    );
+    const redis = await testRedis('work', fleet.redisUrl);
+    const keys = keysFor(fleet.prefix);
+    for (const key of [keys.run, keys.journal]) {
+      const ttl = await redis.ttl(key(runIdOf(answer)));
+      expect(ttl).toBeLessThanOrEqual(600);
+      expect(ttl).toBeGreaterThan(500);
+    }
   });
 
   test('is deleted once it has ended', async () => {

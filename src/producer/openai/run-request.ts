@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { parseSafely, safeInput } from '../client/accept/validate.ts';
@@ -47,7 +47,9 @@ export function runRequestOf(endpoint: WireEndpoint, body: unknown, caller: Wire
 
 /** The fields of a body that the agent decides, by name. */
 export function fieldsLeftToAgent(endpoint: WireEndpoint, body: unknown): readonly string[] {
-  return leftToAgent(endpoint === '/v1/responses' ? responseFields : chatFields, body);
+  if (endpoint === '/v1/chat/completions') return leftToAgent(chatFields, body);
+  const hasVerbosity = z.looseObject({ text: z.looseObject({ verbosity: z.string() }) }).safeParse(body).success;
+  return [...leftToAgent(responseFields, body), ...(hasVerbosity ? ['text.verbosity'] : [])];
 }
 
 /** The path by which the caller of this endpoint knows a field of the run. */

@@ -205,6 +205,8 @@ test('results of tools, and sounds, are refused by their place', () => {
 test('fields that the agent decides are named, and only those that were given', () => {
   const body = { model: 'support', messages: said, temperature: 0, top_p: null, n: 1, seed: 7 };
   expect(fieldsLeftToAgent(chat, body)).toEqual(['temperature', 'seed']);
+  const asked = { model: 'support', input: 'Hi', text: { verbosity: 'low' }, user: 'kim', metadata: {} };
+  expect(fieldsLeftToAgent(responses, asked)).toEqual(['user', 'text.verbosity']);
 });
 
 describe('a response', () => {

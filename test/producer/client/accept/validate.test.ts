@@ -100,11 +100,26 @@ test('a run id with characters that ours never have is invalid, another that is 
   expect(checkRunId('01HZZZZZZZZZZZZZZZZZZZZZZZ')).toBe('01HZZZZZZZZZZZZZZZZZZZZZZZ');
 });
 
+const node = { type: 'agent', id: 'n', prompt_template: '{{ input }}' };
+
 test.each([
   ['onBusy', 'without a thread', { onBusy: 'interrupt' }],
   ['onBusy', 'for a message that is to be sent later', { onBusy: 'steer', thread: 't', delayMs: 1_000 }],
   ['compact', 'without a thread', { compact: true }],
   ['compact', 'for a message that a running run reads', { compact: true, onBusy: 'steer', thread: 't' }],
+  [
+    'onBusy',
+    'for one message with a history',
+    { onBusy: 'steer', thread: 't', history: [{ role: 'user', content: 'Hi' }] },
+  ],
+  ['store', 'for a thread, which keeps it', { store: false, thread: 't' }],
+  [
+    'history',
+    'in place of a turn',
+    { fanOut: { children: [{ agent: 'a' }] }, history: [{ role: 'user', content: 'Hi' }] },
+  ],
+  ['instructions', 'for a node', { node, instructions: 'Be brief.' }],
+  ['outputSchema', 'for a node', { node, outputSchema: {} }],
   ['deadlineMs', 'that has passed before the run may begin', { deadlineMs: 1_000, delayMs: 1_000 }],
 ])('%s is refused %s', (path, _, fields) => {
   const error = refusalOf(() => parseRequest({ ...good, ...fields }));

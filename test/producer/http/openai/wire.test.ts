@@ -42,17 +42,29 @@ async function suspend(run: RunWriter, kind: 'approval' | 'provider_limit' = 'ap
 }
 
 describe('a run that waits', () => {
-  test.each(['approval', 'provider_limit'] as const)('for %s: only for people the answer is an error', async (kind) => {
+  test('for people, as soon as it does, is an error that names it', async () => {
     const world = await makeWorld();
     const answer = world.client.chat.completions.create(chat).catch((error: unknown) => error);
     const [run] = await runsOf(world);
+    const channel = world.keys.live(run?.runId ?? '');
+    await until('the answer is waited for', async () => Number((await world.redis.pubsub('NUMSUB', channel))[1]) > 0);
+    await suspend(run as RunWriter);
+    expect(await answer).toMatchObject({ status: 409, code: 'run_suspended', error: { run_id: run?.runId } });
+  });
+
+  test.each([
+    ['approval', 409, 'run_suspended'],
+    ['provider_limit', 504, 'still_running'],
+  ] as const)('for %s is %d: only people and money are not waited for', async (kind, status, code) => {
+    const world = await makeWorld({ answerWaitMs: 100 });
+    const ask = async (n: number) => {
+      const headers = { 'x-stainless-retry-count': String(n), 'content-type': 'application/json' };
+      return await world.send('POST', '/v1/chat/completions', chat, headers);
+    };
+    expect((await ask(0)).body.error.code).toBe('still_running');
+    const [run] = await runsOf(world);
     await suspend(run as RunWriter, kind);
-    if (kind !== 'approval') await run?.end();
-    expect(await answer).toMatchObject(
-      kind === 'approval'
-        ? { status: 409, code: 'run_suspended', error: { run_id: run?.runId } }
-        : { choices: [{ message: { content: 'It is on its way.' } }] },
-    );
+    expect(await ask(1)).toMatchObject({ status, body: { error: { code, run_id: run?.runId } } });
   });
 
   test('for people ends a stream with an error, but none that is followed in the background', async () => {
@@ -273,7 +285,7 @@ describe('a response before another', () => {
     await run?.end();
     await world.client.responses.delete(id);
     expect(await world.redis.keys(`${world.prefix}:{${run?.runId}}:*`)).toEqual([]);
-    expect((await world.mill.list()).runs).toEqual([]);
+    expect(await world.redis.zrange(world.keys.index('default'), '0', '-1')).toEqual([]);
   });
 });
 
