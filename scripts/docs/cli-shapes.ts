@@ -13,6 +13,8 @@ import { agentView } from '../../src/shared/contract/agent/agent.ts';
 import { fileView } from '../../src/shared/contract/files.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
 import { serverPins } from '../../src/shared/contract/mcp-pins.ts';
+import { batchId, batchQuote, batchStatus, batchView } from '../../src/shared/contract/batch.ts';
+import { fileId } from '../../src/shared/contract/files.ts';
 import { budgetView } from '../../src/shared/contract/money.ts';
 import { providerReport } from '../../src/shared/contract/provider-report.ts';
 import { runView } from '../../src/shared/contract/run.ts';
@@ -56,20 +58,20 @@ const check = z.object({
 
 const batchSummary = z.object({
   batch: z.string().describe('Its name: that of `--name`, or of the file.'),
-  end: z.enum(['finished', 'interrupted', 'too_many_failures']),
+  id: batchId.optional().describe('Absent: the file has no lines.'),
+  end: z.enum(['finished', 'cancelled', 'expired', 'failed', 'quoted', 'paused', 'interrupted', 'detached']),
+  status: batchStatus.optional().describe('In the words of the API.'),
   total: count.describe('Lines of the file.'),
-  earlier: count.describe('Lines that had their result before.'),
   finished: count.describe('Lines that have their result.'),
   failed: count.describe('The part of `finished` without an answer.'),
-  refused: count.describe('The part of `failed` that never became a run.'),
-  running: count.describe('Runs that are queued or running.'),
-  waiting: count.describe('Runs that are suspended.'),
-  waitingForMoney: count.describe('The part of `waiting` that waits for money.'),
   costMicrocents: count,
-  output: z.string().describe('The file with the results.'),
-  elapsedMs: count,
-  perSecond: z.number().describe('Lines that this try finished, per second.'),
+  elapsedMs: count.optional().describe('From its beginning to its end; a batch that has not ended has none.'),
+  quote: batchQuote.optional(),
+  fileId: fileId.optional().describe('The file with the results.'),
+  output: z.string().optional().describe('Where the results are on this machine.'),
 });
+
+const batch: Printed = { as: 'document', shape: batchView, is: 'a [Batch](http.md#batch)' };
 
 /** By the words that call a command. Every command with `--json` is here. */
 export const printedBy: Readonly<Record<string, Printed>> = {
@@ -94,6 +96,16 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     note: 'With `--last` the first lines are messages of the thread: [ThreadItems](http.md#threaditem).',
   },
   batch: { as: 'document', shape: batchSummary },
+  'batches list': { as: 'document', shape: z.array(batchView), is: 'an array of [Batches](http.md#batch)' },
+  'batches get': batch,
+  'batches pause': batch,
+  'batches resume': batch,
+  'batches cancel': batch,
+  'batches redrive': batch,
+  'batches download': {
+    as: 'document',
+    shape: z.object({ batch: batchId, fileId, output: z.string().describe('Where the file is now.') }),
+  },
   tail: events,
   get: run,
   cancel: {

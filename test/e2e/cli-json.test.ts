@@ -76,6 +76,29 @@ async function uploaded(): Promise<string> {
   return id;
 }
 
+/** A batch that nobody advances. */
+async function batchOf(): Promise<string> {
+  const { mill } = shared.world;
+  const file = await mill.files.upload(`${JSON.stringify(hello)}\n`, { filename: 'lines.jsonl', purpose: 'batch' });
+  return (await mill.batches.create({ endpoint: '/v1/runs', input_file_id: file.id, agent: 'plain' })).id;
+}
+
+async function paused(): Promise<string> {
+  return (await shared.world.mill.batches.pause(await batchOf())).id;
+}
+
+async function endedBatch(): Promise<string> {
+  const { fleet } = shared.world;
+  const env = settings(fleet.prefix, { REDIS_URL: fleet.redisUrl });
+  const { stdout } = await millrace(
+    ['batch', fileWith('lines.jsonl', `${JSON.stringify(hello)}\n7\n`), '--agent', 'plain', '--json'],
+    {
+      env,
+    },
+  );
+  return (JSON.parse(stdout) as { id: string }).id;
+}
+
 function fileWith(name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-json-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -106,6 +129,15 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
     const file = fileWith('lines.jsonl', `${JSON.stringify(hello)}\n`);
     return { args: [file, '--agent', 'plain', '-o', `${file}.out`] };
   },
+  'batches list': after(batchOf, '--limit', '3'),
+  'batches get': async () => ({ args: [await batchOf()] }),
+  'batches pause': async () => ({ args: [await batchOf()] }),
+  'batches resume': async () => ({ args: [await paused()] }),
+  'batches cancel': async () => ({ args: [await batchOf()] }),
+  'batches redrive': async () => ({ args: [await endedBatch()] }),
+  'batches download': async () => ({
+    args: [await endedBatch(), '-o', join(dirname(fileWith('kept', '')), 'out.jsonl')],
+  }),
   tail: async () => ({ args: [await ended()] }),
   get: async () => ({ args: [await waits()] }),
   cancel: async () => ({ args: [await waits()] }),

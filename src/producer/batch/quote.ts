@@ -24,7 +24,7 @@ export interface QuoteFacts {
   readonly slots: number | undefined;
   /** Runs that wait in the queue now. */
   readonly waiting: number;
-  /** What the provider takes of the models in use, over the fleet. Undefined: nobody says. */
+  /** What the provider takes of the models in use, over the fleet. Undefined: it is not known. */
   readonly tokensPerMinute: number | undefined;
   /** What the batch has worked until now, and of that the time from the first line of the sample being begun to the last end. */
   readonly elapsedMs: number;

@@ -23,7 +23,7 @@ const leastError = 0.05;
 const mostFactor = 20;
 /** The largest amount comes so often once more than it was seen: tails are longer than a sample shows. */
 const unseenLargest = 2;
-/** Fewer pairs than this tell nothing about size. */
+/** Fewer pairs than this say nothing about size. */
 const leastForLine = 8;
 /** A slope counts when it is larger than twice its error. */
 const leastSlopeRatio = 4;

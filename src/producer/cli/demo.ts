@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { parseConfig } from '../../shared/contract/config.ts';
@@ -12,11 +12,14 @@ import { bold, dim, green, red, count, duration, table, yellow } from './show/pa
 import { ensureRedis } from './stack/ensure-redis.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
+import type { BatchView } from '../../shared/contract/batch.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import { connect, whenReady, mastersOf } from '../../shared/state/connect.ts';
-import { runBatch, type BatchProgress } from '../batch/run-batch.ts';
-import { batchResult } from '../batch/batch-output.ts';
-import { batchLine, LiveLine } from './show/live-line.ts';
+import { beginBatch } from './batch/find-batch.ts';
+import { followBatch } from './batch/follow-batch.ts';
+import { checkFile } from './batch/own-file.ts';
+import { batchLine } from './batch/show-batch.ts';
+import { LiveLine } from './show/live-line.ts';
 
 /**
  * Shorter than in production, so that the loss of a worker shows after seconds; and few slots, so that the batch is
@@ -81,11 +84,16 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   if (streamed !== exitCodes.ok) return streamed;
 
   say(`\n${bold(cli.stdout, 'A batch of 60 runs; half-way one worker is killed without warning')}`);
-  const { summary, runIds, elapsedMs } = await runSample(cli, mill, scene, stack);
-  if (summary.end === 'interrupted') return exitCodes.interrupted;
+  const ran = await runSample(cli, mill, scene.sample, stack).catch((error: unknown) => {
+    if (!cli.interrupted.aborted) throw error;
+  });
+  if (!ran) return exitCodes.interrupted;
+  const { batch, runIds, elapsedMs } = ran;
   const result = await sumUp(mill, runIds, elapsedMs);
   say(result.text);
-  const allWell = summary.failed === 0 && summary.finished === summary.total && result.completed === summary.total;
+  const { total } = batch.request_counts;
+  const allWell =
+    batch.status === 'completed' && batch.request_counts.completed === total && result.completed === total;
   if (!allWell) {
     say(red(cli.stdout, 'Not every run completed.'));
     return exitCodes.failed;
@@ -184,42 +192,48 @@ async function cleanPrefix(url: string | undefined, prefix: string): Promise<voi
   }
 }
 
+const batchName = 'orders';
+
 /** Runs the sample batch, and half-way kills the last worker with SIGKILL while it has runs. */
-async function runSample(cli: Cli, mill: Millrace, { sample, scratch }: Scene, stack: Stack) {
-  const out = join(scratch, 'answers.jsonl');
+async function runSample(cli: Cli, mill: Millrace, sample: string, stack: Stack) {
   const startedAt = performance.now();
-  const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stdout);
-  const note = (text: string) => live.note(text);
   let killed = false;
-  const killHalfWay = ({ finished, total }: BatchProgress) => {
+  const killHalfWay = ({ request_counts: { completed, total } }: BatchView) => {
     const victim = stack.workers.at(-1);
-    if (killed || !victim || finished < total / 2) return;
+    if (killed || !victim || total === 0 || completed < total / 2) return;
     killed = true;
     process.kill(victim.pid, 'SIGKILL');
     const what = `kill -9 ${victim.pid} (${victim.name})`;
-    note(yellow(cli.stdout, `  ${what}; the other worker takes its runs over when their leases end`));
+    live.note(yellow(cli.stdout, `  ${what}; the other worker takes its runs over when their leases end`));
   };
-  const summary = await runBatch(
-    mill,
-    { file: sample, out, defaults: {}, window: 1_000 },
-    {
-      progress(progress) {
-        live.set(batchLine(progress, elapsedMs()));
-        killHalfWay(progress);
-      },
-      refused: (line, { message }) => note(red(cli.stdout, `  line ${line}: ${message}`)),
-      continued: () => {},
-      spentBefore: () => {},
-      waiting: ({ message }) => note(yellow(cli.stdout, `  ${message}`)),
-      outOfMoney: () => note(yellow(cli.stdout, '  what is left waits for money')),
-    },
+  const draft = {
+    endpoint: '/v1/runs',
+    filename: sample,
+    defaults: {},
+    inputTemplate: undefined,
+    answerFields: [],
+  } as const;
+  const file = await checkFile(
+    sample,
+    draft,
+    (_, message) => live.note(red(cli.stdout, `  ${message}`)),
     cli.interrupted,
   );
-  return { summary, runIds: runIdsOf(out), elapsedMs: elapsedMs() };
+  const begun = await beginBatch(mill, { file, request: { name: batchName } }, () => {}, cli.interrupted);
+  const watcher = {
+    progress(batch: BatchView) {
+      live.set(batchLine(batch));
+      killHalfWay(batch);
+    },
+    waiting: (message: string) => live.note(yellow(cli.stdout, `  ${message}`)),
+    outOfMoney: () => live.note(yellow(cli.stdout, '  what is left waits for money')),
+  };
+  const batch = await followBatch(mill.batches, begun, watcher, cli.interrupted);
+  return { batch, runIds: await runIdsOf(mill), elapsedMs: performance.now() - startedAt };
 }
 
-function runIdsOf(out: string): string[] {
-  const lines = readFileSync(out, 'utf8').split('\n').filter(Boolean);
-  return lines.flatMap((line) => batchResult.parse(JSON.parse(line)).runId ?? []);
+async function runIdsOf(mill: Millrace): Promise<string[]> {
+  const { runs } = await mill.list({ batch: batchName, limit: 100 });
+  return runs.map(({ runId }) => runId);
 }

@@ -5,7 +5,8 @@ import { nearest } from '../../shared/base/nearest.ts';
 import { asRunError, type ErrorCode, type RunError } from '../../shared/base/errors.ts';
 import { addAgents } from './agents.ts';
 import { addApprovals } from './approvals.ts';
-import { addBatch } from './batch.ts';
+import { addBatch } from './batch/batch.ts';
+import { addBatches } from './batch/batches.ts';
 import { addBudget } from './budget.ts';
 import { addCancel } from './cancel.ts';
 import { addChat } from './chat.ts';
@@ -49,6 +50,7 @@ const commands: readonly AddCommand[] = [
   addTask,
   addChat,
   addBatch,
+  addBatches,
   addTail,
   addGet,
   addMedia,

@@ -1,19 +1,14 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
-import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
+import { Outstanding, type RunsToFollow } from '../../../src/producer/batch/outstanding.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
 
 /** A client in whose feed one run has ended. */
-function clientWithEnd(runId: string, onRead: () => void = () => {}): BatchClient & { wasRead: boolean } {
+function clientWithEnd(runId: string, onRead: () => void = () => {}): RunsToFollow & { wasRead: boolean } {
   const client = {
     wasRead: false,
-    budgets: {} as BatchClient['budgets'],
-    agents: () => Promise.resolve([]),
     get: () => Promise.reject(new RunError('queue_unavailable', 'away')),
-    enqueueMany: () => Promise.resolve([]),
-    redrive: () => Promise.resolve({ redriven: [], late: [], more: false }),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       yield { type: 'run.cancelled', runId } as RunEvent;
       client.wasRead = true;
@@ -85,7 +80,7 @@ test('a run counts until its end has been written', async () => {
 
 test('the feed says which runs wait and for which money, and that they go on', async () => {
   const next = [1, 2, 3].map(() => Promise.withResolvers<RunEvent>());
-  const client: BatchClient = {
+  const client: RunsToFollow = {
     ...clientWithEnd('other'),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       // Of a run that is not of the batch.
@@ -120,7 +115,7 @@ test('the feed says which runs wait and for which money, and that they go on', a
 });
 
 test('a defect of the feed ends the watch with its own error', async () => {
-  const client: BatchClient = {
+  const client: RunsToFollow = {
     ...clientWithEnd('other'),
     // oxlint-disable-next-line require-yield -- it fails before its first event
     async *firehose() {

@@ -16,7 +16,7 @@ test.each([
   { args: 'nonsense', says: "unknown command 'nonsense'" },
   { args: 'runs --nope', says: "unknown option '--nope'" },
   { args: 'get', says: "missing required argument 'run'" },
-  { args: 'batch x.jsonl --agent a', says: "required option '-o, --output <file>'" },
+  { args: 'batch', says: 'a batch needs a file of lines, or --attach' },
   { args: 'runs --status lost', says: "'lost' is invalid" },
   { args: 'runs --limit 0', says: 'Not a whole number' },
   { args: 'run a b --max-cost cheap', says: 'Not a number above 0.' },
@@ -69,7 +69,7 @@ const needRedis = [
   ['chat', 'support'],
   ['redrive', runId],
   ['doctor'],
-  ['batch', 'examples/orders.jsonl', '-o', '/dev/null'],
+  ['batch', 'examples/orders.jsonl'],
 ];
 
 test('every command that needs Redis says so and exits 3 when it is not there', async () => {

@@ -40,6 +40,8 @@ const scripts = {
 
 /** Batches of one tenant that may be open at once. */
 export const maxOpenBatches = 100;
+/** A batch has its record so long after it was listed, at the latest. */
+const youngMs = 60_000;
 /** A tenant that makes no batch for so long has none left in its list. */
 const indexTtlS = 120 * 86_400;
 /** Old entries of a tenant's list that are looked at when it gets a new one. */
@@ -123,6 +125,12 @@ export function redisBatches({ redis, keys }: KeySpace) {
     await redis.zadd(keys.batchesOpen, Date.now(), id);
     await redis.zadd(keys.batchesOpenOf(tenant), Date.now(), id);
   };
+  /** Takes batches without a record from a list. One that is just being made is listed before it has its record. */
+  const forget = async (list: string, ids: readonly string[]): Promise<void> => {
+    const listedAt = await redis.zmscore(list, ...ids);
+    const gone = ids.filter((_, i) => Number(listedAt[i]) < Date.now() - youngMs);
+    if (gone.length > 0) await redis.zrem(list, ...gone);
+  };
   const load = async (id: string): Promise<BatchRecord | undefined> => {
     const hash = await redis.hgetall(keys.batch(id));
     return Object.keys(hash).length === 0 ? undefined : batchFromHash(hash);
@@ -172,7 +180,7 @@ export function redisBatches({ redis, keys }: KeySpace) {
       const ids = await redis.zrevrange(keys.batches(tenant), from, from + limit);
       const found = await Promise.all(ids.slice(0, limit).map(loadWithOpen));
       const gone = ids.filter((_, i) => i < limit && found[i] === undefined);
-      if (gone.length > 0) await redis.zrem(keys.batches(tenant), ...gone);
+      if (gone.length > 0) await forget(keys.batches(tenant), gone);
       return { found: found.filter((batch) => batch !== undefined), hasMore: ids.length > limit };
     },
 
