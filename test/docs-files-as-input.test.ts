@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { parseConfig } from '../src/shared/contract/config.ts';
 import {
   inputFileTtlS,
   maxInputFileBytes,
@@ -9,7 +8,7 @@ import {
   maxInputFilesBytes,
   maxTextFileBytes,
 } from '../src/shared/contract/input-parts.ts';
-import { configSchema } from '../src/shared/contract/config.ts';
+import { configSchema, parseConfig } from '../src/shared/contract/config.ts';
 import { createProviders } from '../src/worker/llm/backends/providers.ts';
 import {
   argumentsOf,
@@ -51,8 +50,8 @@ test('the files of the page are read as it says', async () => {
   const { folder, names } = pageFiles(yaml);
   expect(names).toEqual(['providers-input.yaml', 'agents/clerk.yaml']);
   const config = parseConfig({ MILLRACE_PROVIDERS: join(folder, 'providers-input.yaml') });
-  const { providerFor } = createProviders(config, () => undefined);
-  const reads = (model: string) => providerFor(model)?.provider.inputOf?.(model);
+  const providers = createProviders(config, () => undefined);
+  const reads = (model: string) => providers.providerFor(model)?.provider.inputOf?.(model);
   expect([reads('llava'), reads('qwen3')]).toEqual([['text', 'image'], ['text']]);
   const { agents, problems } = await pageAgents(folder);
   expect([problems, agents.get('clerk')?.definition.inputFiles]).toEqual([[], { trust: 'user' }]);

@@ -101,20 +101,19 @@ test('an agent reads a picture, a PDF and a text by URL, inline and by file id, 
       const result = await call('GET', `${world.url}/v1/runs/${body.runId}/result?wait=30`);
       expect(result.body).toMatchObject({ status: 'completed', text: 'A mill.' });
       const parts = userParts(provider.requests.at(-1) as RawRequest);
-      if (provider === a)
-        expect(parts).toEqual([
-          { type: 'text', text: 'What is it?' },
-          { type: 'image_url', image_url: { url: png, detail: 'high' } },
-          { type: 'file', file: { filename: 'invoice.pdf', file_data: pdf } },
-          { type: 'text', text: asText },
-        ]);
-      else
-        expect(parts).toEqual([
-          { type: 'input_text', text: 'What is it?' },
-          { type: 'input_image', image_url: png, detail: 'high' },
-          { type: 'input_file', filename: 'invoice.pdf', file_data: pdf },
-          { type: 'input_text', text: asText },
-        ]);
+      const onChat = [
+        { type: 'text', text: 'What is it?' },
+        { type: 'image_url', image_url: { url: png, detail: 'high' } },
+        { type: 'file', file: { filename: 'invoice.pdf', file_data: pdf } },
+        { type: 'text', text: asText },
+      ];
+      const onResponses = [
+        { type: 'input_text', text: 'What is it?' },
+        { type: 'input_image', image_url: png, detail: 'high' },
+        { type: 'input_file', filename: 'invoice.pdf', file_data: pdf },
+        { type: 'input_text', text: asText },
+      ];
+      expect(parts).toEqual(provider === a ? onChat : onResponses);
       const shown = await call('GET', `${world.url}/v1/runs/${body.runId}`);
       expect(shown.body.files).toMatchObject([{ name: 'mill.png', kind: 'image' }, { kind: 'pdf' }, { kind: 'text' }]);
     }

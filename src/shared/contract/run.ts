@@ -23,7 +23,7 @@ import { flowLabel, message } from './message.ts';
 import { unfinishedWork } from './unfinished.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { outputSchema, runNode, type RunNode } from './node.ts';
-import { isTerminalStatus, runStatuses, type RunStatus } from './plain/ends.ts';
+import { isTerminalStatus, runStatuses } from './plain/ends.ts';
 import { runQueue } from './queues.ts';
 import { addedInstructions, history } from './request/history.ts';
 import { wireOrigin } from './request/wire.ts';

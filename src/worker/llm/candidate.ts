@@ -136,8 +136,7 @@ export function withinSensitivity(messages: readonly Message[], accepts: readonl
 function withheld(message: Labelled): Message {
   const content = noticeOf(message);
   if (message.role === 'tool') return { ...message, content };
-  const { files: _, ...rest } = message;
-  return { ...rest, content };
+  return defined({ ...message, content, files: undefined });
 }
 
 function noticeOf(message: Labelled): string {

@@ -14,7 +14,6 @@ import {
 import { handleOf } from '../../shared/contract/media.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { filesOfRun, type RunRecord } from '../../shared/contract/run.ts';
-import type { Clock } from '../../shared/base/clock.ts';
 import { EgressError, type EgressInit, type EgressResponse } from '../../shared/egress/egress-fetch.ts';
 import { readHead } from '../../shared/state/inputs/check-bytes.ts';
 import { bytesOfFile, hasBytes } from '../../shared/state/inputs/file-bytes.ts';

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/collections.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import { fileLabel, foundOf, type InputFile } from '../../shared/contract/input-parts.ts';
 import type { Message, UserMessage } from '../../shared/contract/message.ts';
@@ -13,7 +14,7 @@ export function withFiles(messages: readonly Message[]): readonly Message[] {
   );
 }
 
-function shown({ files: _, ...message }: UserMessage, files: readonly InputFile[]): UserMessage {
+function shown(message: UserMessage, files: readonly InputFile[]): UserMessage {
   const sent: InputFile[] = [];
   let content = '';
   let from = 0;
@@ -29,7 +30,7 @@ function shown({ files: _, ...message }: UserMessage, files: readonly InputFile[
     else addText(text);
   }
   addText(message.content.slice(from));
-  return { ...message, content, ...(sent.length > 0 && { files: sent }) };
+  return defined({ ...message, content, files: sent.length > 0 ? sent : undefined });
 }
 
 /** Undefined: its bytes are sent. */

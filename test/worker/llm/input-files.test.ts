@@ -13,7 +13,11 @@ import { scratchFile } from './scratch-file.ts';
 
 const source = { from: 'media', handle: handleOf('0'.repeat(64)) } as const;
 const file = (about: Partial<InputFile> = {}): InputFile => ({
-  ...{ kind: 'image', name: 'a.png', mediaType: 'image/png', at: 0, source },
+  kind: 'image',
+  name: 'a.png',
+  mediaType: 'image/png',
+  at: 0,
+  source,
   ...about,
 });
 const signal = new AbortController().signal;
@@ -34,7 +38,9 @@ test.each<[string, Partial<InputFile>, number]>([
 });
 
 const request = (readFile: LlmRequest['readFile'], ...files: InputFile[]): LlmRequest => ({
-  ...{ model: 'm', requestId: 'r', idempotencyKey: 'r' },
+  model: 'm',
+  requestId: 'r',
+  idempotencyKey: 'r',
   messages: [{ role: 'user', content: 'One two', files }],
   ...(readFile && { readFile }),
 });

@@ -45,7 +45,7 @@ function makeWorld({ script = () => ({ text: 'Seen.' }), agent, provider, urls, 
       file && (await requests.at(-1)?.readFile?.(file, new AbortController().signal)),
     async submitParts(parts: readonly InputPart[], thread?: string) {
       const taken = await takeInput([...parts], { tenant: 'default', stores: ports, keepS: 60, path: 'input' });
-      return jobs.submit({ ...taken, ...(thread && { thread }) } as Parameters<typeof jobs.submit>[0]);
+      return jobs.submit({ ...taken, ...(thread && { thread }) });
     },
   };
 }
@@ -195,11 +195,11 @@ test('a model that does not read the files is skipped, and when no other does th
 });
 
 test('a provider that says nothing about what it reads is given text alone', async () => {
-  const { inputOf: _, ...silent } = createScriptedProvider(() => ({ text: 'Hi.' }));
-  const jobs = makeJobs(defineAgent({ id: 'reader', model: 'm' }), silent);
+  const { id, capabilities, generate } = createScriptedProvider(() => ({ text: 'Hi.' }));
+  const jobs = makeJobs(defineAgent({ id: 'reader', model: 'm' }), { id, capabilities, generate });
   const stores = { ...jobs.ports };
   const taken = await takeInput([picture], { tenant: 'default', stores, keepS: 60, path: 'input' });
-  const runId = jobs.submit(taken as Parameters<typeof jobs.submit>[0]);
+  const runId = jobs.submit(taken);
   expect(await jobs.deliver(runId)).toMatchObject({ status: 'failed' });
   expect((await jobs.load(runId))?.error?.code).toBe('validation');
 });

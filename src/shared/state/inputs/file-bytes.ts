@@ -1,4 +1,4 @@
-import { RunError } from '../../base/errors.ts';
+import { assertNever, RunError } from '../../base/errors.ts';
 import { inputFileTtlS, maxInputFileBytes, type InputFile } from '../../contract/input-parts.ts';
 import { sha256Of } from '../../contract/media.ts';
 import type { MediaStore } from '../results/media-store.ts';
@@ -19,6 +19,8 @@ export async function hasBytes(tenant: string, { source }: InputFile, { media, f
       return (await files.info(tenant, source.id)) !== undefined;
     case 'url':
       return false;
+    default:
+      return assertNever(source);
   }
 }
 
@@ -42,5 +44,7 @@ export async function bytesOfFile(
     }
     case 'url':
       return undefined;
+    default:
+      return assertNever(source);
   }
 }

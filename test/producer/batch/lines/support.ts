@@ -33,5 +33,9 @@ async function* inPieces(bytes: Buffer, pieceBytes: number): AsyncGenerator<Uint
 /** What a line asks the agent, or what is wrong with it. */
 export function saidBy(line: BatchLine | undefined): string {
   if (line === undefined) return 'no line';
-  return line.kind === 'request' ? String(line.request.input) : line.error.message;
+  return line.kind === 'request' ? textOf(line.request.input) : line.error.message;
+}
+
+function textOf(input: string | readonly unknown[]): string {
+  return typeof input === 'string' ? input : JSON.stringify(input);
 }

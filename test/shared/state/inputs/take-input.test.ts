@@ -50,8 +50,14 @@ test('texts become one text, and files stand beside it at their places', async (
   const [picture, invoice] = taken.files ?? [];
   expect(taken.input).toBe('Which mill is this?\n\nAnd what is owed?');
   expect(picture).toMatchObject({
-    ...{ kind: 'image', mediaType: 'image/png', bytes: fixtureFile('mill.png').length, name: 'mill.png', at: 19 },
-    ...{ detail: 'low', width: 48, height: 32 },
+    kind: 'image',
+    mediaType: 'image/png',
+    bytes: fixtureFile('mill.png').length,
+    name: 'mill.png',
+    at: 19,
+    detail: 'low',
+    width: 48,
+    height: 32,
   });
   expect(invoice).toMatchObject({ kind: 'pdf', mediaType: 'application/pdf', name: 'pdf-2', at: 38, pages: 2 });
   const { source } = picture ?? {};
