@@ -129,7 +129,7 @@ function notOurs(response: Response, { method, url }: Question): RunError {
     const details = detailsOf({}, response);
     return new RunError('queue_unavailable', `${what}: a proxy cannot reach one`, { details });
   }
-  if (status === 401 || status === 407) return new RunError('unauthorized', `${what}: a proxy asks for credentials`);
+  if (status === 401) return new RunError('unauthorized', `${what}: a proxy asks for credentials`);
   if (status === 403) return new RunError('forbidden', `${what}: a proxy refuses it`);
   if (status === 413) return new RunError('payload_too_large', `${what}: a proxy takes no body of this size`);
   return new RunError('invalid_config', `${what}: is this the address of a Millrace producer?`);
