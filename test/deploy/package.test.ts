@@ -3,6 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { publint } from 'publint';
 import { afterAll, describe, expect, test } from 'vitest';
+import { RunWriter } from '../producer/support/run-writer.ts';
+import { endRun, serverWorld } from '../producer/http/server-world.ts';
+import { bundle, openPage } from './browser-bundle.ts';
 import { cloneInto, installInto, pack, root, run } from './packed.ts';
 
 const { devDependencies, optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -91,7 +94,8 @@ test('the types of every entry point resolve as its code does', () => {
     '-f',
     'ascii',
   ]);
-  for (const entry of ['"millrace"', '"millrace/worker"', '"millrace/testing"']) expect(stdout).toContain(entry);
+  for (const entry of ['"millrace"', '"millrace/client"', '"millrace/worker"', '"millrace/testing"'])
+    expect(stdout).toContain(entry);
   expect(stderr).toBe('');
   expect(code).toBe(0);
 });
@@ -118,11 +122,11 @@ describe('installed into an empty folder', () => {
   });
 
   test('a CommonJS program can load every entry point', () => {
-    const load = `for (const e of ['millrace', 'millrace/worker', 'millrace/testing']) console.log(Object.keys(require(e)).length > 0); process.exit()`;
+    const load = `for (const e of ['millrace', 'millrace/client', 'millrace/worker', 'millrace/testing']) console.log(Object.keys(require(e)).length > 0); process.exit()`;
     writeFileSync(join(folder, 'load.cjs'), load);
     const { stdout, stderr } = run(folder, 'node', ['load.cjs']);
     expect(stderr).toBe('');
-    expect(stdout).toBe('true\ntrue\ntrue\n');
+    expect(stdout).toBe('true\n'.repeat(4));
   });
 
   test('npx millrace --help works', () => {
@@ -135,6 +139,61 @@ describe('installed into an empty folder', () => {
     const loaded = loadedBy(folder, 'millrace');
     expect(loaded).toContain('ioredis');
     expect([...Object.keys(optionalDependencies), ...loadedLater].filter((name) => loaded.has(name))).toEqual([]);
+  });
+});
+
+describe('bundled for a browser', () => {
+  const program = `
+import { Millrace, RunError, isTerminal } from 'millrace';
+export async function main(url, onRun) {
+  const mill = new Millrace({ url });
+  const run = await mill.enqueue({ agent: 'support', input: 'Where is order 7?' });
+  onRun(run.runId);
+  const types = [];
+  for await (const event of run.events()) types.push(isTerminal(event) ? 'the end' : event.type);
+  const lines = [];
+  for await (const { type } of run.events({ dialect: 'ndjson-chat' })) lines.push(type);
+  const { text } = await run.result();
+  const file = await mill.files.upload(new Blob(['a line']), { filename: 'a.jsonl', purpose: 'batch' });
+  const turn = await mill.chat({ agent: 'support', message: 'And 8?', sessionId: 's', turnIndex: 0 });
+  const error = await mill.get('7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q').catch((thrown) => thrown);
+  await mill.close();
+  return { types, lines, text, bytes: file.bytes, turn: turn.executionId, code: error instanceof RunError && error.code };
+}`;
+
+  test.each(['millrace', 'millrace/client'])(
+    'a page with %s has nothing of Node, Redis or the schemas, is small, and works',
+    async (name) => {
+      const { code, modules, bytes, gzippedBytes } = await bundle(folder, program.replace("'millrace'", `'${name}'`));
+      console.log(`${name} in a page: ${bytes} bytes, ${gzippedBytes} gzipped, ${modules.length} modules`);
+      expect(
+        modules.filter((id) => /node:|__vite-browser-external|node_modules\/(ioredis|bullmq|zod|pino)\//.test(id)),
+      ).toEqual([]);
+      expect(code).not.toMatch(/\bprocess\.|\bBuffer\.|\brequire\(|ioredis|bullmq/i);
+      expect(gzippedBytes).toBeLessThan(25_000);
+      const world = await serverWorld();
+      const started = Promise.withResolvers<string>();
+      const page = openPage<Record<string, unknown>>(code)(world.url, started.resolve);
+      // Its request had an execution id, so that the log has an event more.
+      const writer = new RunWriter(world.redis, world.keys, await started.promise, 2);
+      await writer.text(2);
+      await endRun(writer);
+      expect(await page).toEqual({
+        types: ['run.queued', 'execution.started', 'text.delta', 'text.delta', 'the end'],
+        lines: expect.arrayContaining(['session.run.started', 'session.run.completed']),
+        text: 'It is on its way.',
+        bytes: 6,
+        turn: 'default:s:0',
+        code: 'run_not_found',
+      });
+    },
+  );
+
+  test.each(['browser', 'worker', 'workerd', 'edge-light'])('the condition %s leads to the same door', (condition) => {
+    const program = `console.log(import.meta.resolve('millrace') === import.meta.resolve('millrace/client'))`;
+    const args = [`--conditions=${condition}`, '--input-type=module', '--eval', program];
+    expect(run(folder, 'node', args).stdout).toBe('true\n');
+    expect(run(folder, 'node', args.slice(1)).stdout).toBe('false\n');
   });
 });
 
