@@ -99,7 +99,7 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
     });
 
     test('a list has pages, newest first, and drops what is gone', async () => {
-      const { store, gone } = await makeWorld();
+      const { store, ...world } = await makeWorld();
       const made = [0, 1, 2, 3].map((n) => record({ createdAt: now + n }));
       for (const one of made) await store.create(one);
       const ids = async (limit: number, after?: string) => {
@@ -109,7 +109,7 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
       expect(await ids(3)).toEqual([[3, 2, 1], true]);
       expect(await ids(3, made[1]?.id)).toEqual([[0], false]);
       expect(await store.list('acme', 3, 'batch_none')).toBeUndefined();
-      await gone(made[3]?.id as string);
+      await world.gone(made[3]?.id as string);
       expect(await ids(10)).toEqual([[2, 1, 0], false]);
     });
 
@@ -289,7 +289,8 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
     });
 
     test('an ended batch leaves nothing but what a redrive needs, for as long as its files; redriven it is open', async () => {
-      const { store, stay, id, made, read, left, ttlS } = await begun();
+      const world = await begun();
+      const { store, stay, id, made, read } = world;
       await store.begin(stay, [0, 1].map(line));
       await store.take(stay, [taken(0), taken(1, { failed: true })], now);
       await store.move(stay, made, 'finalizing', { ending: 'expired' });
@@ -297,15 +298,15 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
       const keepUntilS = Math.floor(Date.now() / 1_000) + 1_000;
       expect(await store.end(stay, { ...made, round: 1 }, 'expired', change, keepUntilS)).toBe(false);
       expect(await store.end(stay, made, 'expired', change, keepUntilS)).toBe(true);
-      expect(await left(id)).toEqual(['begun', 'failed', 'spent']);
-      expect(await ttlS(id)).toBeGreaterThan(900);
+      expect(await world.left(id)).toEqual(['begun', 'failed', 'spent']);
+      expect(await world.ttlS(id)).toBeGreaterThan(900);
       expect(await store.allOpen(0, 10)).toEqual([]);
       const files = { outputId: newFileId(now), errorId: newFileId(now), expiresAt: now + 5 };
       expect(await store.redrive(made, files, now)).toEqual({ before: 'expired', lines: 1, job: 2 });
       const base = { baseFileId: made.outputId, outputId: files.outputId, expiresAt: now + 5 };
       expect(await read()).toMatchObject({ status: 'in_progress', round: 1, ...base, answerBytes: 7 });
       expect((await read()).outputFileId).toBeUndefined();
-      expect(await ttlS(id)).toBe(-1);
+      expect(await world.ttlS(id)).toBe(-1);
       expect(await store.allOpen(0, 10)).toEqual([id]);
     });
 

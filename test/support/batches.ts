@@ -12,8 +12,8 @@ export async function submitBatch(
 ): Promise<BatchView> {
   const content = typeof lines === 'string' ? lines : lines.map((line) => `${JSON.stringify(line)}\n`).join('');
   const { id } = await files.upload(Buffer.from(content), { filename, purpose: 'batch' });
-  const request = { endpoint: '/v1/runs', input_file_id: id, ...more } as BatchRequestInput;
-  return await batches.create(request);
+  const request: Partial<BatchRequestInput> = { endpoint: '/v1/runs', input_file_id: id, ...more };
+  return await batches.create(request as BatchRequestInput);
 }
 
 /** Resolves once the batch has one of these statuses; throws with what it is instead. */

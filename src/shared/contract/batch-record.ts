@@ -11,6 +11,10 @@ const count = z.coerce.number().int().min(0);
 const time = z.coerce.number().int().min(0);
 const json = <T extends z.ZodType>(schema: T) => z.string().transform(storedJson).pipe(schema);
 
+/** What the last minute brought: `STEP:LINES` for each of the last steps, in fields that are used in turn. */
+const rate = z.string().optional();
+const rateFields = { rate0: rate, rate1: rate, rate2: rate, rate3: rate, rate4: rate, rate5: rate, rate6: rate };
+
 /** A problem of a whole batch, as OpenAI's API has them. */
 export const batchProblem = z.object({
   code: z.string(),
@@ -83,7 +87,7 @@ export const batchRecord = z.object({
   /** Of one that was redriven after its end: the file that the answers of before are in, and the one of the failures. */
   baseFileId: z.string().optional(),
   oldErrorFileId: z.string().optional(),
-  ...Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`rate${i}`, z.string().optional()])),
+  ...rateFields,
 });
 export type BatchRecord = Readonly<z.infer<typeof batchRecord>>;
 
@@ -130,12 +134,9 @@ const rateMs = 60_000;
 /** Lines a second that have ended in the last minute, or since the batch goes on. */
 export function batchRate(record: BatchRecord, nowMs: number): number {
   const first = Math.floor((nowMs - rateMs) / rateStepMs) + 1;
-  const fields: Readonly<Record<string, unknown>> = record;
-  const steps = Array.from({ length: 7 }, (_, i) =>
-    String(fields[`rate${i}`] ?? '')
-      .split(':')
-      .map(Number),
-  );
+  const { rate0, rate1, rate2, rate3, rate4, rate5, rate6 } = record;
+  const fields = [rate0, rate1, rate2, rate3, rate4, rate5, rate6];
+  const steps = fields.map((field = '') => field.split(':').map(Number));
   const ended = steps.reduce((sum, [step = 0, lines = 0]) => sum + (step >= first ? lines : 0), 0);
   const sinceMs = Math.max(record.since, first * rateStepMs);
   return ended / Math.max(1, (nowMs - sinceMs) / 1_000);

@@ -37,7 +37,7 @@ test('a batch of lines of the API of OpenAI has an output and an error file, as 
   const ended = await batchIs(world.mill, body.id, ['completed']);
   expect(ended.request_counts).toEqual({ total: 4, completed: 2, failed: 2 });
   const output = await fileLines(world.mill, ended.output_file_id);
-  expect(output.map((line) => line['custom_id']).toSorted()).toEqual(['a', 'd']);
+  expect(output.map((line) => String(line['custom_id'])).toSorted(byText)).toEqual(['a', 'd']);
   for (const { response, error } of output) {
     expect(error).toBeNull();
     expect(response).toMatchObject({
@@ -46,7 +46,7 @@ test('a batch of lines of the API of OpenAI has an output and an error file, as 
     });
   }
   const errors = await fileLines(world.mill, ended.error_file_id);
-  expect(errors.map((line) => line['custom_id']).toSorted()).toEqual(['b', 'c']);
+  expect(errors.map((line) => String(line['custom_id'])).toSorted(byText)).toEqual(['b', 'c']);
 });
 
 test('batches are listed in pages in the envelope of OpenAI', async () => {
@@ -174,3 +174,7 @@ test('the client over HTTP has the same batches', async () => {
   await expect(batches.cancel(made.id)).rejects.toMatchObject({ code: 'already_terminal' });
   await expect(batches.get('batch_none')).rejects.toMatchObject({ code: 'not_found' });
 });
+
+function byText(a: string, b: string): number {
+  return a < b ? -1 : 1;
+}

@@ -3,7 +3,7 @@ import { assertNever, asRunError, RunError } from '../../../shared/base/errors.t
 import { newNonce, runIdForExecution } from '../../../shared/base/ids.ts';
 import type { BatchStatus } from '../../../shared/contract/batch.ts';
 import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
-import type { BatchRecord, OpenLine } from '../../../shared/contract/batch-record.ts';
+import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../../shared/contract/run.ts';
 import type { BatchChange, Moved, Stay } from '../../../shared/state/batch/batches.ts';
 import { untilStopped } from '../../client/stop-signal.ts';
@@ -174,17 +174,23 @@ class BatchStay implements OwnBatch {
       await pause(lookMs, this.stop);
       if (this.stop.aborted) return;
       await this.look();
-      const { record, ports } = this;
-      const mayExpire = !isEnding(record) && !isEndedBatch(record.status);
-      if (mayExpire && ports.clock.now() >= record.expiresAt) {
-        const change = { ending: 'expired', reason: '', finalizingAt: ports.clock.now() } as const;
-        await this.move('finalizing', change);
-      }
+      await this.#expire();
+      const { ports } = this;
       if (performance.now() - this.#beganAt > ports.turnMs && (await ports.othersWait())) this.#stop.abort(yieldTurn);
     }
   }
 
+  /** Begins the end of a batch whose time is over. */
+  async #expire(): Promise<void> {
+    const { record, ports } = this;
+    const now = ports.clock.now();
+    if (isEnding(record) || isEndedBatch(record.status) || now < record.expiresAt) return;
+    await this.move('finalizing', { ending: 'expired', reason: '', finalizingAt: now });
+  }
+
   async #work(): Promise<StayEnd> {
+    // First of all: one that rests would be left again.
+    await this.#expire();
     for (;;) {
       this.stop.throwIfAborted();
       const { status } = this.record;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonText } from '../../../shared/base/json.ts';
 import { publicId, sha256 } from '../../../shared/base/ids.ts';
-import { batchRequest, batchView, type BatchRequestInput, type BatchView } from '../../../shared/contract/batch.ts';
+import { batchRequest, batchView, type BatchView } from '../../../shared/contract/batch.ts';
 import type { App, Services } from '../app.ts';
 import { sendStream, type Framing } from '../event-stream.ts';
 import { route, wholeNumberParam } from '../openapi.ts';
@@ -120,7 +120,7 @@ export function batchRoutes(app: App, services: Services): void {
     const isRepeat = Number(headers['x-stainless-retry-count'] ?? 0) > 0;
     const digest = sha256(jsonText([caller, body]));
     const options = { idempotencyKey: headers['idempotency-key'], repeat: { digest, isRepeat } };
-    return await mill.batches.create(body as BatchRequestInput, options);
+    return await mill.batches.create(body, options);
   });
   app.get('/v1/batches', listRoute, async ({ mill, query }) => {
     const { data, has_more } = await mill.batches.list(query);

@@ -34,7 +34,7 @@ export async function batchWorld(): Promise<BatchWorld> {
       onTestFinished(() => advancing[Symbol.asyncDispose]());
       return advancing;
     },
-    submit: (lines, more) => submitBatch(mill, lines, { agent: 'support', ...more } as Partial<BatchRequestInput>),
+    submit: (lines, more) => submitBatch(mill, lines, { agent: 'support', ...more }),
     is: (id, ...statuses) => batchIs(mill, id, statuses),
     read: (fileId) => fileLines(mill, fileId),
   };
