@@ -2,8 +2,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { table } from '../../../src/producer/cli/show/paint.ts';
 import type { ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
+
+/** Figures, to be printed. */
+export function tableOf(rows: readonly Readonly<Record<string, unknown>>[]): string {
+  const heads = Object.keys(rows[0] ?? {});
+  return `\n${table([heads, ...rows.map((row) => heads.map((head) => String(row[head])))])}`;
+}
 
 /** A folder of this test alone. */
 export function scratchFolder(): string {

@@ -125,7 +125,7 @@ test('rows of a CSV run with a template, and their results are rows with what th
   expect([code, stderr]).toEqual([0, expect.not.stringContaining('validation')]);
   const [header, ...results] = parse(readFileSync(out));
   expect(header).toEqual(['id', 'city', 'what, exactly', 'status', 'text', 'error', 'cost_usd', 'run_id']);
-  expect(results.map((row) => row.slice(0, 6)).toSorted()).toEqual([
+  expect(results.map((row) => row.slice(0, 6)).toSorted(([a = ''], [b = '']) => a.localeCompare(b))).toEqual([
     ['1', 'Bonn', 'a "box"', 'completed', 'one two three four five', ''],
     ['2', 'Ulm', 'two\nlines', 'completed', 'one two three four five', ''],
   ]);
@@ -176,7 +176,7 @@ test('a batch that was left is attached to by its id, by its output file, or as 
 }, 60_000);
 
 test('too many failures pause a batch, and the same command goes on with it', async () => {
-  const { env, args } = await batchWorld([...Array.from({ length: 12 }, (_, index) => `fail ${index}`)]);
+  const { env, args } = await batchWorld(Array.from({ length: 12 }, (_, index) => `fail ${index}`));
   const first = await millrace([...args, '--max-failures', '2', '--window', '2'], { env });
   expect([first.code, first.stderr]).toEqual([1, expect.stringContaining('The batch was paused after ')]);
   const second = await millrace([...args, '--max-failures', '2', '--window', '2', '--json'], { env });
@@ -184,6 +184,34 @@ test('too many failures pause a batch, and the same command goes on with it', as
   const more = JSON.parse(second.stdout) as { failed: number };
   expect(more.failed).toBeGreaterThan(failedOf(first.stderr));
 }, 60_000);
+
+test('another file for the same output is another batch: what was there moves aside, unless its lines would run once more', async () => {
+  const { file, out, env, args } = await batchWorld(['one', 'two']);
+  const first = await millrace([...args, '--max-cost', '1', '--json'], { env });
+  const { id } = JSON.parse(first.stdout) as { id: string };
+  const before = readFileSync(out, 'utf8');
+  writeLines(file, ['one', 'two', 'three']);
+  const second = await millrace([...args, '--max-cost', '1', '--json'], { env });
+  expect([second.code, second.stderr]).toEqual([0, expect.stringContaining(`What ${out} had is in ${out}.${id} now.`)]);
+  expect(second.stderr).not.toContain('--name begins another batch');
+  expect(readFileSync(`${out}.${id}`, 'utf8')).toBe(before);
+  expect(
+    readResults(out)
+      .slice(0, 2)
+      .map(({ runId }) => runId),
+  ).toEqual(readResults(`${out}.${id}`).map(({ runId }) => runId));
+  const elsewhere = [...args.slice(0, -1), `${out}.jsonl`];
+  writeLines(file, ['one', 'two', 'three', 'four']);
+  const third = await millrace([...elsewhere, '--max-cost', '1'], { env });
+  expect(third.stderr).toContain('Runs of the batch in have spent ');
+  expect(third.stderr).toContain('of its budget before; --name begins another batch.');
+
+  const note = JSON.parse(readFileSync(`${out}.batch`, 'utf8')) as object;
+  writeFileSync(`${out}.batch`, JSON.stringify({ ...note, createdAt: Date.now() - 25 * 3_600_000 }));
+  writeLines(file, ['one', 'two', 'three', 'four', 'five']);
+  const late = await millrace(args, { env });
+  expect([late.code, late.stderr]).toEqual([2, expect.stringContaining('its lines would run, and cost, once more')]);
+}, 90_000);
 
 test('--deadline holds for each run, and a line may have one of its own', async () => {
   const { fleet, out, env, args } = await batchWorld(['fine', { input: 'own', deadlineMs: 30_000 }]);

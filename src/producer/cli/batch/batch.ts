@@ -26,7 +26,7 @@ import {
 import { command, flag, text, value, valueOr, type OptionOf, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { LiveLine } from '../show/live-line.ts';
-import { count, oneLine, red, yellow } from '../show/paint.ts';
+import { oneLine, red, yellow } from '../show/paint.ts';
 
 const attachOption: OptionOf<'attach', string | true | undefined> = new Option(
   '--attach [batch]',
@@ -242,7 +242,7 @@ function requestOf(asked: Options, file: string): BatchAsked {
 }
 
 /** The name of a batch that was given none: that of its file, without folder and extension. */
-export function batchNameOf(file: string): string {
+function batchNameOf(file: string): string {
   const name = basename(file, extname(file)).replaceAll(/[^A-Za-z0-9._-]+/g, '-');
   return name.slice(0, 80) || 'batch';
 }

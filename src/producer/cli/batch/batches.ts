@@ -126,7 +126,7 @@ function show(cli: Cli, batch: BatchView, { json }: Options): ExitCode {
 async function redrive(cli: Cli, id: string, options: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const { batch, lines } = await mill.batches.redrive(id);
-  if (!options.json) cli.stderr.write(`${countOf(lines, 'line')} run again.\n`);
+  if (!options.json) cli.stderr.write(`${countOf(lines, 'line')} ${lines === 1 ? 'runs' : 'run'} again.\n`);
   return show(cli, batch, options);
 }
 

@@ -29,10 +29,6 @@ export function text<F extends string>(flags: F, means: string): OptionOf<NameIn
   return new Option(flags, means);
 }
 
-export function required<F extends string>(flags: F, means: string): OptionOf<NameIn<F>, string> {
-  return new Option(flags, means).makeOptionMandatory();
-}
-
 export function choice<F extends string, const T extends string>(
   flags: F,
   means: string,

@@ -1,5 +1,5 @@
 import { stringify } from 'csv-stringify/sync';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { lineSource, readLines } from '../../../../src/producer/batch/lines/read-lines.ts';
 import { readCsv, saidBy, sourceOf } from './support.ts';
