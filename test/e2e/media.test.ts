@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
 import type { RunRequestInput } from '../../src/producer/index.ts';
 import { sha256 } from '../../src/shared/base/ids.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { millrace, settings } from '../producer/cli/support/cli-process.ts';
 import { checkRun, eventsOf, observe } from '../support/check-run.ts';
 import { Fleet, type WorkerChild } from '../support/fleet.ts';
@@ -93,6 +94,23 @@ test('a picture travels as a handle, and its bytes are there for its tenant over
   await expect(studio.mill.media('media://sha256-1')).rejects.toMatchObject({ code: 'invalid_id' });
   const dump = await dumpOf(studio.fleet.prefix, studio.fleet.redisUrl);
   expect(dump).not.toContain(pictureBytes.toString('base64').slice(0, 24));
+});
+
+test('a large picture lies in the folder of files, and the producer reads it there', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'millrace-media-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const store = { ARTIFACT_STORE: `file:${root}` };
+  const studio = await makeStudio({ env: store });
+  studio.provider.picture = Buffer.concat([pictureBytes, Buffer.alloc(2_000_000, 'x')]);
+  const { url } = await studio.fleet.startProducer(store);
+  const { view } = await studio.ended(await studio.submit({ agent: 'pic', input: 'A lighthouse.' }));
+  const digits = String(view.result?.media?.[0]?.handle).slice(-64);
+  const file = await fetch(`${url}/v1/media/${digits}`);
+  expect(Buffer.from(await file.arrayBuffer()).equals(studio.provider.picture)).toBe(true);
+  const redis = await testRedis('work', studio.fleet.redisUrl);
+  const key = keysFor(studio.fleet.prefix).media('default', digits);
+  expect(await redis.memory('USAGE', key)).toBeLessThan(1_000);
+  expect(readdirSync(join(root, 'files'))).toHaveLength(1);
 });
 
 test('the command line fetches a file and shows its handle', async () => {

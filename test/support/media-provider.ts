@@ -9,6 +9,8 @@ export interface MediaProvider extends AsyncDisposable {
   readonly requests: readonly RawRequest[];
   /** Requests of this method-free path, in order. */
   to(path: string): readonly RawRequest[];
+  /** What its pictures are. Default {@link pictureBytes}. */
+  picture: Buffer;
   /** How often a job answers that it is not done, counted over all jobs. Default 1. */
   unfinishedPolls: number;
   /** Answers the next poll instead. */
@@ -19,7 +21,9 @@ export interface MediaProvider extends AsyncDisposable {
 export async function startMediaProvider(): Promise<MediaProvider> {
   const answer: Reply = async (response, request) => {
     if (request.path.endsWith('/images/generations')) {
-      const data = Array.from({ length: request.body.n ?? 1 }, () => ({ b64_json: pictureBytes.toString('base64') }));
+      const data = Array.from({ length: request.body.n ?? 1 }, () => ({
+        b64_json: provider.picture.toString('base64'),
+      }));
       return json(response, { created: 1, data, output_format: 'png' });
     }
     if (request.path.endsWith('/videos')) return json(response, { id: 'video_1', object: 'video', status: 'queued' });
@@ -41,6 +45,7 @@ export async function startMediaProvider(): Promise<MediaProvider> {
   const provider: MediaProvider = {
     url: server.url,
     requests: server.requests,
+    picture: pictureBytes,
     unfinishedPolls: 1,
     nextPoll: undefined,
     to: (path) => server.requests.filter((request) => request.path === `/v1${path}`),

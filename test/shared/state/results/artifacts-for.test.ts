@@ -49,6 +49,32 @@ test('in a folder both are files, and the folder is made', async () => {
   expect(warnings).toEqual([]);
 });
 
+test('files and media whose time is over are removed, at once and by one process, and strays with the results', async () => {
+  const root = folder();
+  const { redis, keys, open } = await makeWorld();
+  const names = () => readdirSync(join(root, 'files')).toSorted();
+  {
+    await using store = await open(`file:${root}`);
+    for (const name of ['ended', 'stays', 'stray', 'young-stray'])
+      await store.blobs.put(name, 'part', Buffer.from('x'), Date.now() + 1_000_000);
+  }
+  await redis.zadd(keys.blobEnds, 1, 'ended');
+  await redis.zrem(keys.blobEnds, 'stray', 'young-stray');
+  const longAgo = new Date(Date.now() - 32 * 86_400_000);
+  utimesSync(join(root, 'files/stray'), longAgo, longAgo);
+  utimesSync(join(root, 'files/stays'), longAgo, longAgo);
+  {
+    await using _early = await open(`file:${root}`);
+  }
+  expect(names()).toEqual(['ended', 'stays', 'stray', 'young-stray']);
+  await redis.del(keys.blobSweep, keys.artifactSweep);
+  {
+    await using _due = await open(`file:${root}`);
+  }
+  expect(names()).toEqual(['stays', 'young-stray']);
+  expect(await redis.zrange(keys.blobEnds, '0', '-1')).toEqual(['stays']);
+});
+
 test.skipIf(withoutS3)('in a bucket results are objects, and notes are in Redis', async () => {
   const server = await startS3Server();
   onTestFinished(() => server.stop());

@@ -5,15 +5,22 @@ import {
   fileView,
   maxFileTtlS,
   maxListedFiles,
+  maxPartBytes,
   minFileTtlS,
   uploadPurpose,
 } from '../../../../shared/contract/files.ts';
 import type { FileAbout } from '../../../client/files/files.ts';
 import type { App, Services } from '../../app.ts';
+import { BodyRoom } from '../../body-room.ts';
 import { contentDisposition } from '../../content-disposition.ts';
 import { route, wholeNumberParam } from '../../openapi.ts';
 import { begun, openUpload, problem } from '../../upload.ts';
 import { answerErrorsAsOpenAi, wireErrors } from './error-shape.ts';
+
+const bytesAnswer = {
+  description: 'The bytes.',
+  content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } },
+};
 
 const idParam = z.object({ id: z.string().describe('File id') });
 
@@ -64,9 +71,8 @@ const contentRoute = route('read', {
   operationId: 'readFile',
   summary: 'Read the bytes of a file',
   description: 'As they were uploaded, or as a batch wrote them, with the content type of the file.',
-  produces: ['application/octet-stream'],
   params: idParam,
-  response: { ...wireErrors },
+  response: { 200: bytesAnswer, ...wireErrors },
 });
 
 const removeRoute = route('write', {
@@ -80,7 +86,11 @@ const removeRoute = route('write', {
 export function fileRoutes(app: App, services: Services): void {
   void app.register(multipart);
   answerErrorsAsOpenAi(app, services);
+  // Each upload has one part of its file in memory, for as long as its client takes: no other body waits for that.
+  const room = new BodyRoom({ limitBytes: uploadsAtOnce * maxPartBytes });
   app.post('/v1/files', uploadRoute, async (request) => {
+    using share = room.open();
+    await share.take(maxPartBytes);
     const upload = await openUpload(request);
     const { filename, mediaType, fields } = upload;
     // Clients mostly send it after the file.
@@ -114,6 +124,9 @@ export function fileRoutes(app: App, services: Services): void {
     return { id: params.id, object: 'file' as const, deleted: true as const };
   });
 }
+
+/** Further ones wait for a minute, and are then answered with `overloaded`. */
+const uploadsAtOnce = 64;
 
 const known = new Set(['purpose', 'expires_after[anchor]', 'expires_after[seconds]']);
 
