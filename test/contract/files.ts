@@ -162,6 +162,24 @@ export function filesContract(
       expect((await files.list('a', {})).data.map(({ bytes }) => bytes).toSorted()).toEqual([1_000, 2_000]);
     });
 
+    test('of two uploads at once that are too much together, one is refused, and nothing of it stays', async () => {
+      const world = await makeWorld();
+      const { files } = await world.process();
+      const { promise: bothBegan, resolve } = Promise.withResolvers<void>();
+      let began = 0;
+      async function* together() {
+        if (++began === 2) resolve();
+        await bothBegan;
+        yield Buffer.alloc(tenantRoom - 1_000);
+      }
+      const ends = await Promise.allSettled([1, 2].map(() => files.put('a', draft, together())));
+      expect(ends.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+      const refused = ends.find((end) => end.status === 'rejected');
+      expect(refused?.reason).toMatchObject({ code: 'payload_too_large' });
+      expect((await files.list('a', {})).data).toHaveLength(1);
+      expect(await world.leftovers()).toHaveLength(1);
+    });
+
     test('files that have ended make room, too', async () => {
       const world = await makeWorld();
       const { files } = await world.process();
@@ -214,7 +232,8 @@ export function filesContract(
       expect(made.bytes).toBe(1_000_005);
       const body = Buffer.concat([bytesOf(700_000), bytesOf(5, 1), bytesOf(300_000, 2)]);
       expect((await bytesFrom(one.files, 'a', id)).equals(body)).toBe(true);
-      await one.files.remove('a', id);
+      await endOfFile(world, id, 8 * dayMs);
+      expect(await one.files.info('a', id)).toBeUndefined();
       expect(await world.leftovers()).toEqual([]);
     });
 
@@ -256,6 +275,7 @@ export function filesContract(
 async function endOfFile(world: FilesWorld, id: string, ms: number): Promise<void> {
   world.clock.nowMs += ms;
   const endMs = await world.redis.pexpiretime(world.keys.file('a', id));
+  expect(endMs).toBeGreaterThan(0);
   if (endMs <= world.clock.nowMs) await world.redis.pexpireat(world.keys.file('a', id), 1);
   await endOfBlobs(world, 0, id);
 }

@@ -59,7 +59,6 @@ function formOf(request: FastifyRequest): Form {
   if (announced > maxFileBytes + maxFormOverhead)
     throw new RunError('payload_too_large', `the file is over ${maxFileBytes} bytes (200 MB)`);
   return request.parts({
-    defParamCharset: 'utf8',
     limits: {
       // The store counts the bytes, and throws; one more file and field show that there are too many.
       fileSize: maxFileBytes + 1,
@@ -70,8 +69,7 @@ function formOf(request: FastifyRequest): Form {
       fieldNameSize: 128,
       headerPairs: 32,
     },
-    throwFileSizeLimit: false,
-  } as Parameters<FastifyRequest['parts']>[0]);
+  });
 }
 
 async function nextPart(form: Form): Promise<Multipart | undefined> {

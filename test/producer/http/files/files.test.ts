@@ -268,7 +268,7 @@ test('programs upload any stream; names with NUL and half a character are whole 
     yield new Uint8Array(Buffer.from('two'));
   }
   const about = { purpose: 'user_data', mediaType: 'text/plain' } as const;
-  const made = await mill.files.upload(stream(), { ...about, filename: 'a\0b\ud83d.txt' });
+  const made = await mill.files.upload(stream(), { ...about, filename: '../x\\y/a\0b\ud83d.txt' });
   expect(made).toMatchObject({ filename: 'a\uFFFDb\uFFFD.txt', bytes: 7, media_type: 'text/plain' });
   const texts: string[] = [];
   for (const body of ['text é', Buffer.from('bytes'), new Blob(['blob'])]) {

@@ -84,7 +84,7 @@ const removeRoute = route('write', {
 
 /** Files as OpenAI's API has them. */
 export function fileRoutes(app: App, services: Services): void {
-  void app.register(multipart);
+  void app.register(multipart, { throwFileSizeLimit: false });
   answerErrorsAsOpenAi(app, services);
   // Each upload has one part of its file in memory, for as long as its client takes: no other body waits for that.
   const room = new BodyRoom({ limitBytes: uploadsAtOnce * maxPartBytes });
