@@ -29,14 +29,15 @@ test('a file of 20 MB lies in the folder, and hardly anything of it in Redis', a
 });
 
 test('the bytes of a file go after its time, which a later use makes longer and an earlier one does not make shorter', async () => {
-  const { media, clock, sweep, blobs } = await makeWorld();
+  const world = await makeWorld();
+  const { media, clock, blobs } = world;
   const sha256 = await media.put('a', Buffer.alloc(300_000), 'image/png');
   await media.keep('a', sha256, 20_000);
   await media.put('a', Buffer.alloc(300_000), 'image/png');
   clock.nowMs += 19_000_000;
-  await sweep();
+  await world.sweep();
   expect(blobs()).toHaveLength(1);
   clock.nowMs += 6_000_000;
-  await sweep();
+  await world.sweep();
   expect(blobs()).toEqual([]);
 });

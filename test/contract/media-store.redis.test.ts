@@ -4,8 +4,9 @@ import { filesWorld } from './files-world.ts';
 import { mediaContract } from './media-store.ts';
 
 async function makeWorld() {
-  const { redis, keys, process } = await filesWorld({ kind: 'redis' });
-  return { redis, keys, media: openMedia({ ...(await process()).deps, ttlS: 100 }) };
+  const world = await filesWorld({ kind: 'redis' });
+  const { deps } = await world.process();
+  return { ...world, media: openMedia({ ...deps, ttlS: 100 }) };
 }
 
 mediaContract('Redis', async () => (await makeWorld()).media);

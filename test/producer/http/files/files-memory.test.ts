@@ -33,7 +33,7 @@ test.skipIf(withoutProc)(
     for await (const part of content.body as AsyncIterable<Uint8Array>) read += part.length;
     expect(read).toBe(bytes);
     const usedMb = peakMb() - idleMb;
-    console.log(`200 MB up and down: ${usedMb.toFixed(0)} MB more than idle`);
+    process.stdout.write(`200 MB up and down: ${usedMb.toFixed(0)} MB more than idle\n`);
     expect(usedMb).toBeLessThan(150);
   },
   120_000,

@@ -202,15 +202,17 @@ test.each(['content-length', 'chunked'] as const)(
         response.setEncoding('utf8').on('data', (text: string) => (body += text));
         response.on('end', () => resolve({ status: response.statusCode ?? 0, body })).on('error', reject);
       });
-      let answered = false;
-      sending.on('error', (error) => answered || reject(error)).on('response', () => (answered = true));
+      const state = { answered: false, sent: 0 };
+      sending.on('error', (error) => state.answered || reject(error)).on('response', () => (state.answered = true));
       sending.write(purpose + head);
       const chunk = Buffer.alloc(1024 * 1024);
-      let sent = 0;
       const more = () => {
-        while (sent < bytes && !answered && !sending.destroyed) {
-          sent += chunk.length;
-          if (!sending.write(chunk)) return void sending.once('drain', more);
+        for (; state.sent < bytes && !state.answered && !sending.destroyed; state.sent += chunk.length) {
+          if (sending.writableNeedDrain) {
+            sending.once('drain', more);
+            return;
+          }
+          sending.write(chunk);
         }
         sending.end(tail);
       };

@@ -63,14 +63,10 @@ test('files and media whose time is over are removed, at once and by one process
   const longAgo = new Date(Date.now() - 32 * 86_400_000);
   utimesSync(join(root, 'files/stray'), longAgo, longAgo);
   utimesSync(join(root, 'files/stays'), longAgo, longAgo);
-  {
-    await using _early = await open(`file:${root}`);
-  }
+  await (await open(`file:${root}`))[Symbol.asyncDispose]();
   expect(names()).toEqual(['ended', 'stays', 'stray', 'young-stray']);
   await redis.del(keys.blobSweep, keys.artifactSweep);
-  {
-    await using _due = await open(`file:${root}`);
-  }
+  await (await open(`file:${root}`))[Symbol.asyncDispose]();
   expect(names()).toEqual(['stays', 'young-stray']);
   expect(await redis.zrange(keys.blobEnds, '0', '-1')).toEqual(['stays']);
 });

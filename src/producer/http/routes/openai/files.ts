@@ -1,8 +1,10 @@
 import { Readable } from 'node:stream';
 import multipart from '@fastify/multipart';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import {
   fileView,
+  type FileView,
   maxFileTtlS,
   maxListedFiles,
   maxPartBytes,
@@ -88,15 +90,7 @@ export function fileRoutes(app: App, services: Services): void {
   answerErrorsAsOpenAi(app, services);
   // Each upload has one part of its file in memory, for as long as its client takes: no other body waits for that.
   const room = new BodyRoom({ limitBytes: uploadsAtOnce * maxPartBytes });
-  app.post('/v1/files', uploadRoute, async (request) => {
-    using share = room.open();
-    await share.take(maxPartBytes);
-    const upload = await openUpload(request);
-    const { filename, mediaType, fields } = upload;
-    // Clients mostly send it after the file.
-    if (fields.has('purpose')) purposeIn(fields);
-    return await request.mill.files.upload(upload.bytes, () => ({ filename, mediaType, ...saidIn(fields) }));
-  });
+  app.post('/v1/files', uploadRoute, (request) => receive(request, room));
   app.get('/v1/files', listRoute, async ({ mill, query }) => {
     const { data, has_more } = await mill.files.list(query);
     return {
@@ -123,6 +117,16 @@ export function fileRoutes(app: App, services: Services): void {
     await mill.files.remove(params.id);
     return { id: params.id, object: 'file' as const, deleted: true as const };
   });
+}
+
+async function receive(request: FastifyRequest, room: BodyRoom): Promise<FileView> {
+  using share = room.open();
+  await share.take(maxPartBytes);
+  const upload = await openUpload(request);
+  const { filename, mediaType, fields } = upload;
+  // Clients mostly send it after the file.
+  if (fields.has('purpose')) purposeIn(fields);
+  return await request.mill.files.upload(upload.bytes, () => ({ filename, mediaType, ...saidIn(fields) }));
 }
 
 /** Further ones wait for a minute, and are then answered with `overloaded`. */
