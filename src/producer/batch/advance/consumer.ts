@@ -8,7 +8,7 @@ import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { batchJob, batchQueue, type BatchJob } from '../../../shared/contract/queues.ts';
 import { bullPrefix } from '../../../shared/state/keys.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
-import { redisFleet } from '../../../shared/state/fleet/fleet.ts';
+import { redisFleet, type WorkerInfo } from '../../../shared/state/fleet/fleet.ts';
 import type { AdvanceOptions, Advancing } from '../../client/batches/batches.ts';
 import type { ClientCore } from '../../client/client-core.ts';
 import type { Operations } from '../../client/operations.ts';
@@ -136,13 +136,22 @@ function portsOf(
       const workers = (await redisFleet(space).liveWorkers()).filter(({ queues }) => queues.includes(queue));
       const { waiting } = await core.queues.depth(queue);
       const slots = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
-      return { slots: slots === 0 ? undefined : slots, waiting };
+      return { slots: slots === 0 ? undefined : slots, waiting, tokensPerMinute: tokensPerMinuteOf(workers) };
     },
     othersWait: async () => (await core.queues.waitingBatches()) > 0,
     turnMs,
     onStatus: (record, before) => onNews({ kind: 'status', record, before }),
     onLine: (end) => onNews({ kind: 'line', end }),
   };
+}
+
+/** Limits are the fleet's: a provider that several workers have counts once. */
+function tokensPerMinuteOf(workers: readonly Pick<WorkerInfo, 'providers'>[]): number | undefined {
+  const limits = new Map(
+    workers.flatMap(({ providers }) => providers.map((provider) => [provider.id, provider.tokensPerMinute] as const)),
+  );
+  const known = [...limits.values()].filter((limit) => limit !== undefined);
+  return known.length === 0 || known.length < limits.size ? undefined : known.reduce((sum, limit) => sum + limit, 0);
 }
 
 function batchClientOf(operations: Operations): BatchClient {

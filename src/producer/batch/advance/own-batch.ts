@@ -21,6 +21,8 @@ export interface BatchClient extends RunsToFollow, Submitting {
 export interface QueueRoom {
   readonly slots: number | undefined;
   readonly waiting: number;
+  /** What the providers of these workers take together. Undefined: of one of them it is not known. */
+  readonly tokensPerMinute: number | undefined;
 }
 
 /** What advancing batches needs of its process. */

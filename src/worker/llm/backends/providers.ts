@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/collections.ts';
 import type { Config } from '../../../shared/contract/config.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { baseUrlProblem, type EgressRule } from '../base-url.ts';
@@ -25,7 +26,7 @@ type Variables = (name: string) => string | undefined;
 type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatcher'>;
 
 /** A provider as its worker reports it. */
-export interface ProviderAbout extends Pick<ProviderReport, 'id' | 'kind' | 'host' | 'hasKey'> {
+export interface ProviderAbout extends Pick<ProviderReport, 'id' | 'kind' | 'host' | 'hasKey' | 'tokensPerMinute'> {
   /** Answers the HTTP status of its list of models. Rejects when it cannot be reached. */
   readonly look?: (signal: AbortSignal) => Promise<number>;
 }
@@ -111,13 +112,14 @@ function aboutOf(id: string, entries: readonly ProviderEntry[], config: Config, 
   const entry = entries.find((one) => one.id === id);
   const { OPENAI_BASE_URL = openAiUrl, OPENAI_API_KEY } = config;
   const { kind, baseUrl, key } = entry ?? { kind: 'openai' as const, baseUrl: OPENAI_BASE_URL, key: OPENAI_API_KEY };
-  return {
+  return defined({
     id,
     kind,
     host: new URL(baseUrl).host,
     hasKey: key !== undefined,
-    look: (signal) => askForModels({ baseUrl, key, dispatcher }, signal),
-  };
+    tokensPerMinute: entry?.limits?.tokensPerMinute,
+    look: (signal: AbortSignal) => askForModels({ baseUrl, key, dispatcher }, signal),
+  });
 }
 
 /**

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { redisFleet } from '../../../../src/shared/state/fleet/fleet.ts';
 import { until } from '../../../support/redis.ts';
 import { fileText } from '../../../support/batches.ts';
 import { playFleet } from '../support.ts';
@@ -105,4 +106,17 @@ test('the output of a CSV has the fields of the structured answer of its agent a
   const [header, row] = (await fileText(world.mill, ended.output_file_id as string)).split('\n');
   expect(header).toMatch(/^ticket,input,status,city,country,text,/);
   expect(row).toMatch(/^7,"Where, exactly\?",completed,/);
+});
+
+test('a quote knows what the providers of the workers take', async () => {
+  const world = await batchWorld();
+  const provider = { id: 'slow', kind: 'openai', hasKey: true, tokensPerMinute: 60 } as const;
+  const facts = { name: 'w', concurrency: 10, active: 0, startedAt: new Date().toISOString(), version: '1' };
+  const fleet = redisFleet({ redis: world.redis, keys: world.keys });
+  await fleet.heartbeat({ ...facts, queues: ['runs'], providers: [provider] });
+  playFleet(world, (writer) => writer.end());
+  await world.advance();
+  const { id } = await world.submit(inputs(124), { quote: { lines: 4 } });
+  // 120 lines of 5 tokens, 60 tokens a minute.
+  expect((await world.is(id, 'quoted')).quote?.seconds.low).toBeGreaterThan(500);
 });
