@@ -60,6 +60,16 @@ const routes: Readonly<Record<string, Scope | 'open'>> = {
   'POST /v1/conversations/{id}': 'write',
   'DELETE /v1/conversations/{id}': 'write',
   'GET /v1/conversations/{id}/items': 'read',
+  'GET /v1/batches': 'read',
+  'GET /v1/batches/{id}': 'read',
+  'GET /v1/batches/{id}/events': 'read',
+  'POST /v1/batches': 'write',
+  'POST /v1/batches/{id}/cancel': 'write',
+  'POST /v1/batches/{id}/pause': 'write',
+  'POST /v1/batches/{id}/redrive': 'write',
+  'POST /v1/batches/{id}/resume': 'write',
+  'GET /v1/whoami': 'read',
+  'GET /v1/chat/turns/{executionId}': 'read',
   'GET /v1/agents': 'read',
   'GET /healthz': 'open',
   'GET /livez': 'open',
@@ -100,7 +110,9 @@ test('every route is closed to a key with all scopes but its own, and open to on
   for (const [route, needed] of Object.entries(routes)) {
     if (needed === 'open') continue;
     const [method = '', path = ''] = route.split(' ');
-    const url = path.replace('{scope}', 'batch').replace(/\{(id|sha256|beginning)\}/, '01ARZ3NDEKTSV4RRFFQ69G5FAV');
+    const url = path
+      .replace('{scope}', 'batch')
+      .replace(/\{(id|sha256|beginning|executionId)\}/, '01ARZ3NDEKTSV4RRFFQ69G5FAV');
     const closed: Scope[] = [];
     for (const name of scope.options) {
       const status = await statusOf(method, url, keys[name]);

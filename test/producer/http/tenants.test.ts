@@ -30,12 +30,15 @@ async function thingsOf(world: ServerWorld): Promise<Readonly<Record<string, rea
   await redis.hset(keys.batch(batch), 'status', 'cancelled');
   const said = { metadata: { note: secret }, items: [{ role: 'user', content: secret }] };
   const { id: conversation } = (await send('POST', '/v1/conversations', said, as('north'))).body;
+  const turn = { agent: request.agent, message: secret, sessionId: 's', turnIndex: 0 };
+  const { executionId } = (await send('POST', '/v1/chat/turns?stream=false', turn, as('north'))).body;
   const ulid = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
   return {
     '/v1/runs/{id}': [runId, ulid],
     '/v1/run-ids/{beginning}': [runId.slice(0, 25), ulid.slice(0, 25)],
     '/v1/threads/{id}': [`t-${secret}`, 't-none'],
     '/v1/media/{sha256}': [digest, sha256('none')],
+    '/v1/chat/turns/{executionId}': [executionId, 'none:s:0'],
     '/v1/files/{id}': [file, `file-${ulid}`],
     '/v1/responses/{id}': [`resp_${runId}`, `resp_${ulid}`],
     '/v1/conversations/{id}': [conversation, `conv_${ulid}`],
@@ -71,7 +74,7 @@ test('a tenant gets the same answer for an id of another tenant as for one that 
   const world = await serverWorld({ apiKeys });
   const things = await thingsOf(world);
   const answerTo = async (key: string, method: string, path: string, id: string) => {
-    const url = path.replace('{scope}', 'batch').replace(/\{(?:id|beginning|sha256|server)\}/, id);
+    const url = path.replace('{scope}', 'batch').replace(/\{(?:id|beginning|sha256|server|executionId)\}/, id);
     const body = bodies[`${method} ${path}`] ?? (method === 'POST' ? {} : undefined);
     const answer = await world.send(method, url, body, as(key));
     const text = JSON.stringify(answer.body)
