@@ -43,7 +43,7 @@ export async function filesFor(
   fetching: Fetching,
 ): Promise<InputFile[] | RunError | undefined> {
   const known = filesOfRun(record);
-  if (!known || record.files || !known.some(isBehindUrl) || fetching.urls.mode === 'pass') return known;
+  if (!known?.some(isBehindUrl) || fetching.urls.mode === 'pass') return known;
   try {
     const files: InputFile[] = [];
     let together = 0;

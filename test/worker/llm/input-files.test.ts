@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { InputFile } from '../../../src/shared/contract/input-parts.ts';
 import { handleOf } from '../../../src/shared/contract/media.ts';
+import { withoutReasoning } from '../../../src/shared/contract/message.ts';
 import { promptTokensOf } from '../../../src/worker/llm/cost.ts';
 import { fileTokensOf } from '../../../src/worker/llm/input-files.ts';
 import { chatBody } from '../../../src/worker/llm/openai/chat.ts';
@@ -102,4 +103,23 @@ test('what a model reads is what the providers file says of it, of its provider,
     ['text'],
     ['text', 'image', 'pdf'],
   ]);
+});
+
+test('two messages of the user that become one keep their files at their places', () => {
+  const thought = { role: 'assistant' as const, parts: [{ type: 'reasoning' as const, text: 'hm', provider: 'p' }] };
+  const [merged] = withoutReasoning(
+    [
+      { role: 'user', content: 'First', files: [file({ at: 5 })] },
+      thought,
+      { role: 'user', content: 'Second', files: [file({ at: 2, name: 'b.png' })] },
+    ],
+    undefined,
+  );
+  expect(merged).toMatchObject({
+    content: 'First\n\nSecond',
+    files: [
+      { name: 'a.png', at: 5 },
+      { name: 'b.png', at: 9 },
+    ],
+  });
 });
