@@ -89,7 +89,7 @@ export function responseRoutes(app: App, services: Services): void {
     const wait = waitOf(answer, request, services);
     const { runId } = asked.run;
     const isBackground = asked.request.wire?.background === true;
-    if (Reflect.get(request.body as object, 'stream') === true) {
+    if (z.looseObject({ stream: z.literal(true) }).safeParse(request.body).success) {
       const onSuspended: OnSuspended = isBackground ? 'wait' : 'refuse';
       const events = responseEvents(mill, await wireOf(mill).record(runId), 0, { ...wait, onSuspended });
       return await sendStream(events, { framing: responseFraming, look: () => mill.get(runId) }, reply, services);
