@@ -23,6 +23,7 @@ const shared = {
 export default defineConfig({
   resolve: {
     alias: {
+      'millrace/client': path('src/producer/client/remote/entry.ts'),
       'millrace/testing': path('src/testing/index.ts'),
       'millrace/worker': path('src/worker/index.ts'),
       millrace: path('src/producer/index.ts'),

@@ -1,10 +1,9 @@
 import { systemClock } from '../../../shared/base/clock.ts';
-import type { Log } from '../../../shared/base/log.ts';
 import type { ArtifactStore } from '../../../shared/contract/artifacts.ts';
 import type { Blobs } from '../../../shared/state/files/blobs.ts';
 import { type FileStore, openFileStore } from '../../../shared/state/files/files.ts';
 import { type OpenedBlobs, openBlobs } from '../../../shared/state/files/open-blobs.ts';
-import { announceFolder } from '../../../shared/state/results/folder-artifacts.ts';
+import { announceFolder, type Warnings } from '../../../shared/state/results/folder-artifacts.ts';
 import type { ReachedKeys } from '../../../shared/state/keys.ts';
 
 /** The files of all tenants, in a store that is opened when it is first needed. */
@@ -33,7 +32,7 @@ export class OwnFiles implements AsyncDisposable {
   }
 
   /** Opens the store now. Logs a warning, later, where the folder is not the one that other processes use. Throws as `blobs`. */
-  async open(log: Log): Promise<void> {
+  async open(log: Warnings): Promise<void> {
     await this.blobs();
     if (this.#place.kind !== 'folder') return;
     const failed = (error: unknown) =>

@@ -8,7 +8,7 @@ export interface RemoteOptions {
    */
   readonly url: string;
   /** A key of `MILLRACE_API_KEYS`, which names the tenant. Default beside `MILLRACE_URL`: `MILLRACE_API_KEY`. */
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** In place of the global `fetch`, for instance a service binding of an edge platform. */
   readonly fetch?: typeof globalThis.fetch;
   /** Called for each failure of the network that the client outlives by itself. Must not throw. Default: ignored. */

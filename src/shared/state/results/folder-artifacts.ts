@@ -14,7 +14,6 @@ import {
   type ArtifactBounds,
   type Swept,
 } from './artifacts.ts';
-import type { Log } from '../../base/log.ts';
 import type { ReachedKeys } from '../keys.ts';
 
 const markName = '.millrace-artifacts';
@@ -34,11 +33,16 @@ export async function probeFolder(root: string): Promise<void> {
   }
 }
 
+/** The part of a log that this needs. Its own type would bring pino to producers, whose installation may be without it. */
+export interface Warnings {
+  warn(facts: object, message: string): void;
+}
+
 /**
  * Marks the folder, announces the mark, and warns when another process has announced another mark: then the folder is
  * not shared, and what this process keeps cannot be read elsewhere. Again from time to time, so that the mark stays.
  */
-export async function announceFolder(root: string, { reach, keys, log }: ReachedKeys & { readonly log: Log }) {
+export async function announceFolder(root: string, { reach, keys, log }: ReachedKeys & { readonly log: Warnings }) {
   const mark = await markOf(root);
   const isOurs = await reach(async (redis) => {
     const announced = await redis.set(keys.artifactRoot, mark, 'EX', markTtlS, 'NX');
