@@ -7,7 +7,7 @@ import { createEgress } from '../../../src/shared/egress/egress.ts';
 import { takeInput } from '../../../src/shared/state/inputs/take-input.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
-import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
+import { wrapProvider, type LlmProvider, type LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { base64Of, fixtureFile, startFileServer } from '../../support/input-files.ts';
 import { makeJobs } from './job-world.ts';
 
@@ -195,8 +195,9 @@ test('a model that does not read the files is skipped, and when no other does th
 });
 
 test('a provider that says nothing about what it reads is given text alone', async () => {
-  const { id, capabilities, generate } = createScriptedProvider(() => ({ text: 'Hi.' }));
-  const jobs = makeJobs(defineAgent({ id: 'reader', model: 'm' }), { id, capabilities, generate });
+  const scripted = createScriptedProvider(() => ({ text: 'Hi.' }));
+  const silent = wrapProvider(scripted, (...call) => scripted.generate(...call));
+  const jobs = makeJobs(defineAgent({ id: 'reader', model: 'm' }), { ...silent, inputOf: () => undefined });
   const stores = { ...jobs.ports };
   const taken = await takeInput([picture], { tenant: 'default', stores, keepS: 60, path: 'input' });
   const runId = jobs.submit(taken);
