@@ -27,7 +27,7 @@ async function* lines(many: number): AsyncGenerator<Buffer> {
     const refused = i % refusedForEach !== 0;
     const request = refused
       ? { id: `l${i}`, agent: 'plain', input: filler, metadata: { password: 'p' } }
-      : { id: `l${i}`, agent: 'plain', input: `${planInput({ text: `answer ${i}` })}` };
+      : { id: `l${i}`, agent: 'plain', input: planInput({ text: `answer ${i}` }) };
     yield Buffer.from(`${JSON.stringify(request)}\n`);
   }
 }
@@ -35,17 +35,14 @@ async function* lines(many: number): AsyncGenerator<Buffer> {
 test('a producer advances a batch of 50,000 lines and 200 MB with flat memory', { timeout: 1_200_000 }, async () => {
   const store = mkdtempSync(join(tmpdir(), 'millrace-files-'));
   onTestFinished(() => rmSync(store, { recursive: true, force: true }));
-  const world = await makeWorld({
-    workers: 1,
-    producer: true,
-    env: { ARTIFACT_STORE: `file:${store}`, NODE_OPTIONS: heap },
-  });
-  const mill = new Millrace({ url: world.url });
+  const world = await makeWorld({ workers: 1, env: { ARTIFACT_STORE: `file:${store}` } });
+  const { child, url } = await world.fleet.startProducer({ NODE_OPTIONS: heap });
+  const mill = new Millrace({ url });
   onTestFinished(() => mill.close());
   /** Runs so many lines, and answers the most that the producer took meanwhile, in MB. */
   const peakOf = async (many: number): Promise<number> => {
     let peak = 0;
-    const watch = setInterval(() => (peak = Math.max(peak, rssMb(world.producer.pid))), 100);
+    const watch = setInterval(() => (peak = Math.max(peak, rssMb(child.pid))), 100);
     const file = await mill.files.upload(lines(many), { filename: 'large.jsonl', purpose: 'batch' });
     const { id } = await mill.batches.create({ input_file_id: file.id, endpoint: '/v1/runs' });
     const ended = await batchIs(mill, id, ['completed'], 1_100_000);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { until } from '../../support/redis.ts';
 import { expect, test } from 'vitest';
 import { missingDurability, ProducerReadiness } from '../../../src/producer/http/readiness.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
@@ -113,6 +114,23 @@ test('scrapes share a look at the queues, and the labels of very many queues end
   expect(body).toContain('millrace_queue_jobs{queue="runs",state="waiting"} 1\n');
   expect(body).toContain('millrace_queue_jobs{queue="other",state="waiting"} 99\n');
   expect(body.match(/^millrace_queue_workers\{/gm)).toHaveLength(102);
+});
+
+test('lines of batches are counted by their outcome, and batches while they are open', async () => {
+  const open = { batches: undefined as number | undefined };
+  const metrics = new ProducerMetrics(
+    async () => ({}),
+    async () => open.batches,
+  );
+  expect((await metrics.scrape()).body).toContain('millrace_batch_lines_total{outcome="answered"} 0\n');
+  for (const end of ['answered', 'answered', 'failed', 'refused'] as const) metrics.batchLine(end);
+  open.batches = 3;
+  const counted = await until('they are counted', async () => {
+    const { body } = await metrics.scrape();
+    return body.includes('millrace_batches_open 3\n') ? body : undefined;
+  });
+  expect(counted).toContain('millrace_batch_lines_total{outcome="answered"} 2\n');
+  expect(counted).toContain('millrace_batch_lines_total{outcome="refused"} 1\n');
 });
 
 test('agents that callers name without end share one label after the first two hundred', async () => {

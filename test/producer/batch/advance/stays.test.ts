@@ -120,3 +120,21 @@ test('a quote knows what the providers of the workers take', async () => {
   // 120 lines of 5 tokens, 60 tokens a minute.
   expect((await world.is(id, 'quoted')).quote?.seconds.low).toBeGreaterThan(500);
 });
+
+test('a batch shows which of its lines wait for money, and which for people', async () => {
+  const world = await batchWorld();
+  const waits = { 'input 0': 'budget', 'input 1': 'budget', 'input 2': 'approval' } as const;
+  playFleet(world, async (writer, input) => {
+    const kind = waits[input as keyof typeof waits];
+    const pending = [{ kind, id: 'batch:b', requestedAt: new Date().toISOString() }];
+    const fields = { status: 'suspended', held: '0', owner: '', pending: JSON.stringify(pending) };
+    await writer.emit([{ type: 'run.suspended', reason: kind, pending }], { fields });
+  });
+  await world.advance();
+  const { id } = await world.submit(inputs(3));
+  const found = await until('they wait', async () => {
+    const { open } = await world.mill.batches.get(id);
+    return open.waitingForMoney === 2 && open.waitingForPeople === 1 ? open : undefined;
+  });
+  expect(found.total).toBe(3);
+});

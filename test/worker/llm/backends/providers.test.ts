@@ -42,6 +42,15 @@ test('a script replaces a configured provider', async () => {
   expect(answer?.message.parts).toEqual([{ type: 'text', text: 'from the file' }]);
 });
 
+test('what a provider takes in all is reported, where the file says so', () => {
+  const path = scratchFile(
+    'providers.yaml',
+    '[{ id: slow, kind: openai, baseUrl: "http://127.0.0.1:1", limits: { tokensPerMinute: 60 } }]',
+  );
+  const { about } = providersOf({ MILLRACE_PROVIDERS: path });
+  expect(about.find(({ id }) => id === 'slow')?.tokensPerMinute).toBe(60);
+});
+
 test('a base URL alone is enough, and its server gets the model name as it stands', async () => {
   const raw = await server();
   const providers = providersOf({ OPENAI_BASE_URL: raw.url });
