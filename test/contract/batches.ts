@@ -184,7 +184,7 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
 
     test('lines of the sample say what they brought, whatever their outcome', async () => {
       const { store, stay, id } = await begun({ status: 'quoting' });
-      const sampled = { costMicrocents: 5, tokens: 6, bytes: 7, workedMs: 8.5 };
+      const sampled = { costMicrocents: 5, requests: 1, tokens: 6, bytes: 7, workedMs: 8.5 };
       await store.begin(stay, [0, 1].map(line));
       await store.take(stay, [taken(0, { sampled }), taken(1, { failed: true })], now);
       expect(await store.sample(id)).toEqual([sampled]);

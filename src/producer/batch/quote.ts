@@ -5,6 +5,8 @@ import { rangeOfSum, type Range, type Observed } from './range-of-sum.ts';
 /** A line of the sample that has ended. */
 export interface SampledLine {
   readonly costMicrocents: number;
+  /** To models, repeated ones too. */
+  readonly requests: number;
   /** Of all its model calls, in and out. */
   readonly tokens: number;
   /** Bytes of the line in the file: longer lines cost more. */
@@ -24,7 +26,8 @@ export interface QuoteFacts {
   readonly slots: number | undefined;
   /** Runs that wait in the queue now. */
   readonly waiting: number;
-  /** What the provider takes of the models in use, over the fleet. Undefined: it is not known. */
+  /** What the provider takes of the fleet. Undefined: it is not known, or takes all. */
+  readonly requestsPerMinute: number | undefined;
   readonly tokensPerMinute: number | undefined;
   /** What the batch has worked until now, and of that the time from the first line of the sample being begun to the last end. */
   readonly elapsedMs: number;
@@ -56,6 +59,7 @@ const slower = 1.25;
 /** What a line costs the machines in any case: at the best, and where fifty slots are one slow core. */
 const leastMsPerLine = 1.2;
 const mostMsPerLineAndSlot = 3_000;
+const minuteMs = 60_000;
 /** A sample shows less than the whole spread. */
 const widerTail = 1.15;
 /** No longer line is foreseen. */
@@ -64,7 +68,7 @@ const longestLineMs = 3_600_000;
 const endingMs = 5_000;
 
 function durationMs(sample: readonly SampledLine[], facts: QuoteFacts): Range {
-  const { maxOpen, waiting, elapsedMs, tokensPerMinute } = facts;
+  const { maxOpen, waiting, elapsedMs } = facts;
   const rest = Math.max(0, facts.lines - sample.length);
   if (rest === 0 || sample.length === 0) return { low: elapsedMs, high: elapsedMs };
   const slots = facts.slots ?? maxOpen;
@@ -72,13 +76,30 @@ function durationMs(sample: readonly SampledLine[], facts: QuoteFacts): Range {
   // Without a word of a worker, the sample shows how many lines can work at once.
   const sureLanes = facts.slots === undefined ? Math.max(1, Math.min(lanes, sample.length)) : lanes;
   const worked = restOf(sample, facts, ({ workedMs }) => workedMs);
-  const tokens = restOf(sample, facts, (line) => line.tokens);
-  const paceMs = (tokenCount: number) => (tokensPerMinute ? (tokenCount / tokensPerMinute) * 60_000 : 0);
+  const pace = paceMs(sample, facts);
   const busyMs = Math.min(facts.sampleMs / sample.length, mostMsPerLineAndSlot / Math.max(1, slots));
   const aheadMs = (waiting * worked.high) / rest / sureLanes;
-  const low = Math.max((worked.low * faster) / lanes, rest * leastMsPerLine, paceMs(tokens.low));
-  const high = Math.max(worked.high / sureLanes, rest * busyMs, paceMs(tokens.high));
+  const low = Math.max((worked.low * faster) / lanes, rest * leastMsPerLine, pace.low);
+  const high = Math.max(worked.high / sureLanes, rest * busyMs, pace.high);
   return { low: elapsedMs + low, high: elapsedMs + (high + aheadMs + longestOf(sample, rest)) * slower + endingMs };
+}
+
+/** How long a provider takes for what the lines ask of it. A minute's worth it takes at once. */
+function paceMs(sample: readonly SampledLine[], facts: QuoteFacts): Range {
+  const requests = minutes(
+    restOf(sample, facts, (line) => line.requests),
+    facts.requestsPerMinute,
+  );
+  const tokens = minutes(
+    restOf(sample, facts, (line) => line.tokens),
+    facts.tokensPerMinute,
+  );
+  const low = Math.max(requests.low, tokens.low, 1) - 1;
+  return { low: low * minuteMs, high: Math.max(requests.high, tokens.high) * minuteMs };
+}
+
+function minutes({ low, high }: Range, perMinute: number | undefined): Range {
+  return perMinute === undefined ? { low: 0, high: 0 } : { low: low / perMinute, high: high / perMinute };
 }
 
 /** How long the longest of so many further lines is likely to take at most: all others may have ended while it still works. */

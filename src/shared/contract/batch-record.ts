@@ -120,6 +120,8 @@ export type OpenLine = Readonly<z.infer<typeof openLine>>;
 /** What a line of the sample brought. */
 export const sampledLine = z.object({
   costMicrocents: z.int(),
+  /** Requests to models. */
+  requests: z.int(),
   tokens: z.int(),
   /** Of the line in the file. */
   bytes: z.int(),

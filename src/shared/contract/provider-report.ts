@@ -26,6 +26,7 @@ export const providerReport = z.object({
     .describe('`scripted`: `MILLRACE_SCRIPT`; `builtin`: nothing is configured; `custom`: code of the worker.'),
   host: z.string().optional().describe('Of its base URL.'),
   hasKey: z.boolean(),
+  requestsPerMinute: z.int().optional().describe('What it takes in all, where the providers file says so.'),
   tokensPerMinute: z.int().optional().describe('What it takes in all, where the providers file says so.'),
   endpoint: endpoint.optional().describe('Absent: not asked yet, or there is nothing to ask.'),
   lastError: callError.optional(),

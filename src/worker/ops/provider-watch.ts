@@ -6,7 +6,10 @@ import type { EventBody } from '../../shared/contract/event.ts';
 import { isOfProvider, type ProviderReport } from '../../shared/contract/provider-report.ts';
 
 /** A provider that a worker has, and how to ask whether it is there. */
-export interface WatchedProvider extends Pick<ProviderReport, 'id' | 'kind' | 'host' | 'hasKey' | 'tokensPerMinute'> {
+export interface WatchedProvider extends Pick<
+  ProviderReport,
+  'id' | 'kind' | 'host' | 'hasKey' | 'requestsPerMinute' | 'tokensPerMinute'
+> {
   /** Answers an HTTP status, and rejects when there is no answer. Absent: there is nothing to ask. */
   readonly look?: (signal: AbortSignal) => Promise<number>;
 }
@@ -59,8 +62,8 @@ export class ProviderWatch implements Disposable {
     const ids = new Set(this.#providers.map(({ id }) => id));
     const other = [...this.#news.keys()].filter((id) => !ids.has(id));
     return [
-      ...this.#providers.map(({ id, kind, host, hasKey, tokensPerMinute }) =>
-        defined({ id, kind, host, hasKey, tokensPerMinute, ...this.#news.get(id) }),
+      ...this.#providers.map(({ id, kind, host, hasKey, requestsPerMinute, tokensPerMinute }) =>
+        defined({ id, kind, host, hasKey, requestsPerMinute, tokensPerMinute, ...this.#news.get(id) }),
       ),
       ...other.map((id) => ({
         id: clip(id, maxNameChars),

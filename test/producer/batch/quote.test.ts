@@ -11,6 +11,7 @@ const facts: QuoteFacts = {
   maxOpen: 200,
   slots: 50,
   waiting: 0,
+  requestsPerMinute: undefined,
   tokensPerMinute: undefined,
   elapsedMs: 4_000,
   sampleMs: 3_000,
@@ -18,6 +19,7 @@ const facts: QuoteFacts = {
 
 const sampledLine = fc.record({
   costMicrocents: fc.integer({ min: 0, max: 1e9 }),
+  requests: fc.integer({ min: 0, max: 100 }),
   tokens: fc.integer({ min: 0, max: 1e6 }),
   bytes: fc.integer({ min: 2, max: 100_000 }),
   workedMs: fc.integer({ min: 1, max: 600_000 }),
@@ -61,6 +63,7 @@ test('money scales with money: prices twice as high make a quote twice as high',
 
 const plain = (index: number): SampledLine => ({
   costMicrocents: 100_000 + index * 1_000,
+  requests: 1,
   tokens: 1_000,
   bytes: 100,
   workedMs: 3_000 + index * 20,
@@ -78,6 +81,8 @@ test('more lines, a longer queue, fewer slots and a slower provider make a batch
   expect(seconds({ tokensPerMinute: 100_000 }).low).toBeGreaterThan(1_000);
   expect(seconds({ tokensPerMinute: 100_000 }).low).toBeLessThan(1_200);
   expect(seconds({ tokensPerMinute: 100_000 }).high).toBeGreaterThan(1_200);
+  expect(seconds({ requestsPerMinute: 100 }).low).toBeGreaterThan(1_000);
+  expect(seconds({ requestsPerMinute: 100 }).high).toBeGreaterThan(1_200);
   expect(seconds({ lines: 20, bytes: 2_000 })).toEqual({ low: 4, high: 4 });
   expect(seconds({ slots: undefined }).high).toBeGreaterThan(usual.high);
 });
@@ -217,7 +222,7 @@ test(
       for (let attempt = 0; attempt < attempts; attempt++) {
         const lines = Array.from({ length: 1_000 }, (): SampledLine => {
           const tokens = Math.round(500 * logNormal(0.5)(uniform));
-          return { costMicrocents: 1, tokens, bytes: 100, workedMs: medianMs * logNormal(sigma)(uniform) };
+          return { costMicrocents: 1, requests: 1, tokens, bytes: 100, workedMs: medianMs * logNormal(sigma)(uniform) };
         });
         const sample = sampleOf(lines, uniform);
         const rest = lines.filter((line) => !sample.includes(line));

@@ -136,7 +136,11 @@ function portsOf(
       const workers = (await redisFleet(space).liveWorkers()).filter(({ queues }) => queues.includes(queue));
       const { waiting } = await core.queues.depth(queue);
       const slots = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
-      return { slots: slots === 0 ? undefined : slots, waiting, tokensPerMinute: tokensPerMinuteOf(workers) };
+      const rates = {
+        requestsPerMinute: rateOf(workers, 'requestsPerMinute'),
+        tokensPerMinute: rateOf(workers, 'tokensPerMinute'),
+      };
+      return { slots: slots === 0 ? undefined : slots, waiting, ...rates };
     },
     othersWait: async () => (await core.queues.waitingBatches()) > 0,
     turnMs,
@@ -146,9 +150,12 @@ function portsOf(
 }
 
 /** Limits are the fleet's: a provider that several workers have counts once. */
-function tokensPerMinuteOf(workers: readonly Pick<WorkerInfo, 'providers'>[]): number | undefined {
+function rateOf(
+  workers: readonly Pick<WorkerInfo, 'providers'>[],
+  rate: 'requestsPerMinute' | 'tokensPerMinute',
+): number | undefined {
   const limits = new Map(
-    workers.flatMap(({ providers }) => providers.map((provider) => [provider.id, provider.tokensPerMinute] as const)),
+    workers.flatMap(({ providers }) => providers.map((provider) => [provider.id, provider[rate]] as const)),
   );
   const known = [...limits.values()].filter((limit) => limit !== undefined);
   return known.length === 0 || known.length < limits.size ? undefined : known.reduce((sum, limit) => sum + limit, 0);

@@ -22,6 +22,7 @@ export interface QueueRoom {
   readonly slots: number | undefined;
   readonly waiting: number;
   /** What the providers of these workers take together. Undefined: of one of them it is not known. */
+  readonly requestsPerMinute: number | undefined;
   readonly tokensPerMinute: number | undefined;
 }
 

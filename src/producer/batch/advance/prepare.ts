@@ -60,7 +60,7 @@ export async function quoteBatch(own: OwnBatch): Promise<void> {
   const sample = sampleOf(total, lines);
   const pass = new Pass(own, (place) => sample.has(place));
   if (!(await pass.run()) || !(await pass.settled())) return;
-  const { slots, waiting, tokensPerMinute } = await own.ports.roomOf(request.queue ?? defaultQueue);
+  const room = await own.ports.roomOf(request.queue ?? defaultQueue);
   const found = await own.ports.store.sample(own.stay.id);
   const now = own.ports.clock.now();
   const { createdAt, since } = own.record;
@@ -68,9 +68,7 @@ export async function quoteBatch(own: OwnBatch): Promise<void> {
     lines: total,
     bytes,
     maxOpen,
-    slots,
-    waiting,
-    tokensPerMinute,
+    ...room,
     elapsedMs: now - createdAt,
     sampleMs: now - since,
   });

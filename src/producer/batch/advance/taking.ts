@@ -148,8 +148,14 @@ interface Outcome {
   readonly run: RunOutcomeView | undefined;
 }
 
-function sampledOf({ costMicrocents, durationMs = 0 }: RunOutcomeView, bytes: number, tokens: number): SampledLine {
-  return { costMicrocents, tokens, bytes, workedMs: durationMs };
+function sampledOf(
+  { costMicrocents, usage, durationMs = 0 }: RunOutcomeView,
+  bytes: number,
+  tokens: number,
+): SampledLine {
+  const models = Object.values(usage?.byModel ?? {});
+  const requests = models.reduce((sum, { attemptCount }) => sum + attemptCount, 0);
+  return { costMicrocents, requests, tokens, bytes, workedMs: durationMs };
 }
 
 function endOf(outcome: LineOutcome): LineEnd {

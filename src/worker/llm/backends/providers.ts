@@ -26,7 +26,10 @@ type Variables = (name: string) => string | undefined;
 type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatcher'>;
 
 /** A provider as its worker reports it. */
-export interface ProviderAbout extends Pick<ProviderReport, 'id' | 'kind' | 'host' | 'hasKey' | 'tokensPerMinute'> {
+export interface ProviderAbout extends Pick<
+  ProviderReport,
+  'id' | 'kind' | 'host' | 'hasKey' | 'requestsPerMinute' | 'tokensPerMinute'
+> {
   /** Answers the HTTP status of its list of models. Rejects when it cannot be reached. */
   readonly look?: (signal: AbortSignal) => Promise<number>;
 }
@@ -117,6 +120,7 @@ function aboutOf(id: string, entries: readonly ProviderEntry[], config: Config, 
     kind,
     host: new URL(baseUrl).host,
     hasKey: key !== undefined,
+    requestsPerMinute: entry?.limits?.requestsPerMinute,
     tokensPerMinute: entry?.limits?.tokensPerMinute,
     look: (signal: AbortSignal) => askForModels({ baseUrl, key, dispatcher }, signal),
   });

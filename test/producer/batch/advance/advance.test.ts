@@ -1,3 +1,4 @@
+import { redisFleet } from '../../../../src/shared/state/fleet/fleet.ts';
 import { expect, test } from 'vitest';
 import { until } from '../../../support/redis.ts';
 import { RunWriter } from '../../support/run-writer.ts';
@@ -156,6 +157,25 @@ test('a quote waits, goes on below its cap, or refuses above it; lines of the sa
   expect(await world.read(ended.output_file_id)).toHaveLength(40);
   await world.mill.batches.cancel(dear.id);
   expect((await world.is(dear.id, 'cancelled')).request_counts).toEqual({ total: 40, completed: 4, failed: 36 });
+});
+
+test('a quote knows what the provider of the workers takes a minute', async () => {
+  const world = await batchWorld();
+  const fleet = redisFleet(world);
+  const announce = async (tokensPerMinute: number) => {
+    const providers = [{ id: 'openai', kind: 'openai', hasKey: true, tokensPerMinute }] as const;
+    const worker = { name: 'w', queues: ['runs'], concurrency: 50, active: 0, startedAt: '', version: '', providers };
+    await fleet.heartbeat(worker);
+  };
+  playFleet(world, (writer) => writer.end());
+  await world.advance();
+  const secondsAt = async (tokensPerMinute: number) => {
+    await announce(tokensPerMinute);
+    const { id } = await world.submit(inputs(40), { quote: { lines: 4 } });
+    return (await world.is(id, 'quoted')).quote?.seconds ?? { low: 0, high: 0 };
+  };
+  expect((await secondsAt(1_000_000)).low).toBeLessThan(60);
+  expect((await secondsAt(1)).low).toBeGreaterThan(600);
 });
 
 test('after so many failures a batch is paused, and resumed it may fail as often again', async () => {
