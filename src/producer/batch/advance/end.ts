@@ -4,6 +4,7 @@ import type { BatchProblem, BatchRecord } from '../../../shared/contract/batch-r
 import { fileTtlS, maxPartBytes, type FilePart } from '../../../shared/contract/files.ts';
 import type { FileInfo } from '../../../shared/state/files/files.ts';
 import { outputHeader } from '../lines/output-line.ts';
+import { isCsv, isInputGone } from './input.ts';
 import type { OwnBatch } from './own-batch.ts';
 import { inGroups } from './pass.ts';
 import { endError } from './taking.ts';
@@ -19,7 +20,7 @@ const cancelsAtOnce = 16;
 export async function endBatch(own: OwnBatch): Promise<void> {
   if (own.record.ending !== 'completed') {
     await stopRuns(own);
-    if (own.record.ending !== 'failed') await closeLines(own);
+    await closeLines(own);
   }
   await own.taking.flush();
   const record = await own.look();
@@ -32,6 +33,9 @@ export async function endBatch(own: OwnBatch): Promise<void> {
       ? { endedAt: now, errors: [made.problem] }
       : {
           endedAt: now,
+          // Lines that were never read, because the file is gone, have no answer either.
+          failed: record.total - record.completed,
+          errors: withLoss(record, made.lost),
           outputFileId: made.output?.id,
           errorFileId: made.errors?.id,
           answerBytes: made.answerBytes,
@@ -66,10 +70,15 @@ async function closeLines(own: OwnBatch): Promise<void> {
   });
   // Of a file whose lines were never counted none is known.
   if (record.total === 0) return;
-  for await (const group of inGroups(own, () => true)) {
-    const answers = await ports.store.begin(stay, group);
-    if (answers === 'lost' || answers === 'not_now') throw own.lose();
-    await taking.refused(group.flatMap((line, i) => (answers[i] === 'open' ? [{ ...line, error }] : [])));
+  try {
+    for await (const group of inGroups(own, () => true)) {
+      const answers = await ports.store.begin(stay, group);
+      if (answers === 'lost' || answers === 'not_now') throw own.lose();
+      await taking.refused(group.flatMap((line, i) => (answers[i] === 'open' ? [{ ...line, error }] : [])));
+    }
+  } catch (thrown) {
+    // What those lines would be called is gone with their file.
+    if (!isInputGone(thrown)) throw thrown;
   }
 }
 
@@ -78,6 +87,12 @@ interface MadeFiles {
   readonly errors: FileInfo | undefined;
   /** Of the output up to its first line without an answer. */
   readonly answerBytes: number;
+  /** Answers of earlier rounds that are in no file any more. */
+  readonly lost: BatchProblem | undefined;
+}
+
+function withLoss({ errors }: BatchRecord, lost: BatchProblem | undefined): BatchProblem[] | undefined {
+  return lost ? [...(errors ?? []), lost] : errors;
 }
 
 async function makeFiles(own: OwnBatch, record: BatchRecord): Promise<MadeFiles | { readonly problem: BatchProblem }> {
@@ -85,12 +100,12 @@ async function makeFiles(own: OwnBatch, record: BatchRecord): Promise<MadeFiles 
     const { store } = own.ports;
     const { id, request } = record;
     const [answered, failed] = [await store.parts(id, 'output'), await store.parts(id, 'errors')];
-    const before = await partsBefore(own, record, answered.length + failed.length > 0);
+    const { parts: before, lost } = await partsBefore(own, record, answered.length + failed.length > 0);
     const answers = [...before, ...answered];
     const isOurs = request.endpoint === '/v1/runs';
     const output = await makeFile(own, record, 'output', isOurs ? [...answers, ...failed] : answers);
     const errors = isOurs ? undefined : await makeFile(own, record, 'error', failed);
-    return { output, errors, answerBytes: answers.reduce((sum, { bytes }) => sum + bytes, 0) };
+    return { output, errors, answerBytes: answers.reduce((sum, { bytes }) => sum + bytes, 0), lost };
   } catch (thrown) {
     const { code, message } = asRunError(thrown);
     if (code !== 'payload_too_large') throw thrown;
@@ -99,33 +114,48 @@ async function makeFiles(own: OwnBatch, record: BatchRecord): Promise<MadeFiles 
 }
 
 /** What comes before the answers of this round: those of the rounds before a batch that had ended was redriven, or the header. */
-async function partsBefore(own: OwnBatch, record: BatchRecord, hasLines: boolean): Promise<FilePart[]> {
+async function partsBefore(own: OwnBatch, record: BatchRecord, hasLines: boolean) {
+  const { baseFileId, outputId } = record;
+  const earlier = baseFileId === undefined || baseFileId === '' ? [] : await copyAnswers(own, record, baseFileId);
+  if (earlier !== 'gone' && earlier.length > 0) return { parts: earlier, lost: undefined };
+  const lost =
+    earlier === 'gone'
+      ? { code: 'not_found', message: `the answers that were in the output ${baseFileId} are gone with it` }
+      : undefined;
+  const header = hasLines ? outputHeader(await own.input.sourceOrDraft()) : undefined;
+  const parts = header === undefined ? [] : [await own.ports.files.writePart(outputId, Buffer.from(header))];
+  return { parts, lost };
+}
+
+async function copyAnswers(own: OwnBatch, { tenant, answerBytes, outputId }: BatchRecord, baseFileId: string) {
   const { files } = own.ports;
-  const { tenant, baseFileId, answerBytes, outputId } = record;
   const parts: FilePart[] = [];
-  if (baseFileId !== undefined && baseFileId !== '') {
+  try {
     for await (const bytes of files.read(tenant, baseFileId, 0, answerBytes))
       for (let at = 0; at < bytes.length; at += maxPartBytes)
         parts.push(await files.writePart(outputId, bytes.subarray(at, at + maxPartBytes)));
-    if (parts.length > 0) return parts;
+    return parts;
+  } catch (thrown) {
+    // Its tenant deleted it after it had the failed lines run again.
+    if (asRunError(thrown).code !== 'not_found') throw thrown;
+    return 'gone' as const;
   }
-  const header = hasLines && record.ending !== 'failed' ? outputHeader(await own.input.source()) : undefined;
-  return header === undefined ? [] : [await files.writePart(outputId, Buffer.from(header))];
 }
 
 /** None of no bytes. */
 async function makeFile(
   own: OwnBatch,
-  { id, tenant, request, filename, outputId, errorId }: BatchRecord,
+  record: BatchRecord,
   kind: 'output' | 'error',
   parts: readonly FilePart[],
 ): Promise<FileInfo | undefined> {
   if (parts.length === 0) return undefined;
-  const isCsv = request.endpoint === '/v1/runs' && filename.toLowerCase().endsWith('.csv');
+  const { id, tenant, request, outputId, errorId } = record;
+  const [ending, mediaType] = isCsv(record) ? ['csv', 'text/csv'] : ['jsonl', 'application/jsonl'];
   const draft = {
-    filename: `${id}_${kind}.${isCsv ? 'csv' : 'jsonl'}`,
+    filename: `${id}_${kind}.${ending}`,
     purpose: 'batch_output',
-    mediaType: isCsv ? 'text/csv' : 'application/jsonl',
+    mediaType,
     expiresAfterS: request.output_expires_after?.seconds,
   } as const;
   return await own.ports.files.finish(tenant, kind === 'output' ? outputId : errorId, draft, parts);

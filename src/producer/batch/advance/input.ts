@@ -1,7 +1,8 @@
 import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { defined } from '../../../shared/base/collections.ts';
+import { asRunError, RunError } from '../../../shared/base/errors.ts';
 import type { FileStore } from '../../../shared/state/files/files.ts';
-import type { BatchLine, LineDefaults, LineHead, LineSource } from '../lines/line.ts';
+import type { BatchLine, LineDefaults, LineHead, LineSource, SourceDraft } from '../lines/line.ts';
 import { lineSource, readLines } from '../lines/read-lines.ts';
 import type { InputLines } from './own-batch.ts';
 
@@ -30,19 +31,30 @@ export class BatchInput implements InputLines {
     for await (const line of readLines(this.#read(), source)) yield [place++, line];
   }
 
+  /** The source, or as much of it as is known without the file. */
+  async sourceOrDraft(): Promise<LineSource> {
+    return await this.source().catch((error: unknown) => {
+      if (!isInputGone(error)) throw error;
+      return { ...this.#draft(), columns: isCsv(this.#record) ? [] : undefined };
+    });
+  }
+
   async textOf({ offset, length }: Pick<LineHead, 'offset' | 'length'>): Promise<string> {
     return (await this.#bytes(offset, offset + length)).toString('utf8');
   }
 
   async #open(): Promise<LineSource> {
+    return lineSource(this.#draft(), await this.#bytes(0, headBytes));
+  }
+
+  #draft(): SourceDraft {
     const { request, filename, answerFields } = this.#record;
     const isOurs = request.endpoint === '/v1/runs';
     const { queue, priority } = request;
     const { agent, overrides, deadlineMs } = isOurs ? request : {};
     const defaults: LineDefaults = defined({ agent, overrides, deadlineMs, queue, priority });
     const inputTemplate = isOurs ? request.inputTemplate : undefined;
-    const draft = { endpoint: request.endpoint, filename, defaults, inputTemplate, answerFields };
-    return lineSource(draft, await this.#bytes(0, headBytes));
+    return { endpoint: request.endpoint, filename, defaults, inputTemplate, answerFields };
   }
 
   async #bytes(from: number, to: number): Promise<Buffer> {
@@ -51,8 +63,30 @@ export class BatchInput implements InputLines {
     return Buffer.concat(parts);
   }
 
-  #read(from?: number, to?: number): AsyncIterable<Uint8Array> {
+  async *#read(from?: number, to?: number): AsyncIterable<Uint8Array> {
     const { tenant, request } = this.#record;
-    return this.#files.read(tenant, request.input_file_id, from, to);
+    try {
+      yield* this.#files.read(tenant, request.input_file_id, from, to);
+    } catch (thrown) {
+      const error = asRunError(thrown);
+      throw error.code === 'not_found' ? new InputGone(error) : error;
+    }
   }
+}
+
+/** The input file was deleted while its batch was open, or its bytes are lost. */
+class InputGone extends RunError {
+  constructor(cause: RunError) {
+    super('not_found', cause.message, { cause });
+  }
+}
+
+/** Is it about the input file, which no try brings back? */
+export function isInputGone(error: unknown): error is RunError {
+  return error instanceof InputGone;
+}
+
+/** Are the input and the output of this batch CSV? */
+export function isCsv({ request, filename }: Pick<BatchRecord, 'request' | 'filename'>): boolean {
+  return request.endpoint === '/v1/runs' && filename.toLowerCase().endsWith('.csv');
 }

@@ -59,6 +59,8 @@ export interface RefusedLine {
 /** The input file of a batch, as lines. Throws `not_found` when it is gone, and `validation` for a file that cannot be read as lines. */
 export interface InputLines {
   source(): Promise<LineSource>;
+  /** The same of a file that may be gone. */
+  sourceOrDraft(): Promise<LineSource>;
   /** All lines with their place, from 0. */
   all(): AsyncIterable<readonly [place: number, line: BatchLine]>;
   /** What a line says. */
@@ -89,6 +91,8 @@ export interface OwnBatch {
   lose(): RunError;
   /** Moves on from the status that is known. False: the batch was not as it was known. */
   move(to: BatchStatus, change?: BatchChange, wholly?: boolean): Promise<boolean>;
+  /** No line can be read any more: has what is open stopped, and the batch end with what there is. */
+  inputGone(error: RunError): Promise<undefined>;
   /** Resolves at the next look, or when a line has ended. Throws when the stay stops. */
   news(): Promise<void>;
 }

@@ -10,7 +10,7 @@ import { untilStopped } from '../../client/stop-signal.ts';
 import { Outstanding, pause } from '../outstanding.ts';
 import { isEnding, type AdvancePorts, type BatchClient, type FollowedLine, type OwnBatch } from './own-batch.ts';
 import { Taking } from './taking.ts';
-import { BatchInput } from './input.ts';
+import { BatchInput, isInputGone } from './input.ts';
 import { quoteBatch, validateFile } from './prepare.ts';
 import { endBatch } from './end.ts';
 import { Pass } from './pass.ts';
@@ -41,22 +41,6 @@ export async function advanceBatch(
   const stay: Stay = { id: batchId, nonce: newNonce() };
   const record = await ports.store.takeOver(stay, job);
   if (!record) return 'elsewhere';
-  try {
-    return await stayWith(stay, record, ports, signal);
-  } catch (thrown) {
-    const { code, message } = asRunError(thrown);
-    if (code !== 'not_found' || (await ports.files.info(record.tenant, record.request.input_file_id))) throw thrown;
-    // Its author has removed the file: there is nothing to go on with.
-    const now = await ports.store.look(stay, { forMoney: 0, forPeople: 0 });
-    if (!now) return 'elsewhere';
-    const errors = [{ code, message, param: 'input_file_id' }];
-    const change = { ending: 'failed', reason: '', finalizingAt: ports.clock.now(), errors } as const;
-    if ((await ports.store.move(stay, now, 'finalizing', change)) !== 'moved') throw thrown;
-    return await stayWith(stay, { ...now, ...change, status: 'finalizing' }, ports, signal);
-  }
-}
-
-async function stayWith(stay: Stay, record: BatchRecord, ports: AdvancePorts, signal: AbortSignal): Promise<StayEnd> {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal.reason);
   if (signal.aborted) onAbort();
@@ -148,6 +132,12 @@ class BatchStay implements OwnBatch {
     return await this.#since(await this.ports.store.move(this.stay, this.record, to, change, wholly));
   }
 
+  async inputGone({ code, message }: RunError): Promise<undefined> {
+    if (isEnding(this.record)) return;
+    const errors = [{ code, message, param: 'input_file_id' }];
+    await this.move('finalizing', { ending: 'failed', reason: '', errors, finalizingAt: this.ports.clock.now() });
+  }
+
   /** Resolves at the next look, or when a line ended. */
   async news(): Promise<void> {
     await untilStopped(this.#changed.promise, this.stop);
@@ -193,33 +183,40 @@ class BatchStay implements OwnBatch {
     await this.#expire();
     for (;;) {
       this.stop.throwIfAborted();
-      const { status } = this.record;
-      switch (status) {
-        case 'validating':
-          await validateFile(this);
-          break;
-        case 'quoting':
-          await quoteBatch(this);
-          break;
-        case 'in_progress':
-          await this.#runLines();
-          break;
-        case 'paused':
-        case 'quoted':
-          if (await this.#rests()) return 'rests';
-          break;
-        case 'finalizing':
-        case 'cancelling':
-          await endBatch(this);
-          return 'ended';
-        case 'completed':
-        case 'failed':
-        case 'expired':
-        case 'cancelled':
-          return 'ended';
-        default:
-          return assertNever(status);
-      }
+      const end = await this.#step(this.record.status).catch((error: unknown) => {
+        if (!isInputGone(error)) throw error;
+        return this.inputGone(error);
+      });
+      if (end) return end;
+    }
+  }
+
+  /** Answers how the stay ended, where it did. */
+  async #step(status: BatchStatus): Promise<StayEnd | undefined> {
+    switch (status) {
+      case 'validating':
+        await validateFile(this);
+        return undefined;
+      case 'quoting':
+        await quoteBatch(this);
+        return undefined;
+      case 'in_progress':
+        await this.#runLines();
+        return undefined;
+      case 'paused':
+      case 'quoted':
+        return (await this.#rests()) ? 'rests' : undefined;
+      case 'finalizing':
+      case 'cancelling':
+        await endBatch(this);
+        return 'ended';
+      case 'completed':
+      case 'failed':
+      case 'expired':
+      case 'cancelled':
+        return 'ended';
+      default:
+        return assertNever(status);
     }
   }
 
@@ -264,8 +261,7 @@ class BatchStay implements OwnBatch {
   }
 
   async #ended({ place, open }: FollowedLine, outcome: RunOutcomeView): Promise<void> {
-    // Without its file it is not known what its line of output would be.
-    if (this.record.ending !== 'failed') await this.taking.ended(place, open, outcome);
+    await this.taking.ended(place, open, outcome);
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }

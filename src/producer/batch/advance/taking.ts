@@ -7,6 +7,7 @@ import type { BatchOutputs } from '../../../shared/state/keys.ts';
 import { isAnswered, type LineOutcome } from '../lines/line.ts';
 import { needsOriginal, outputLine } from '../lines/output-line.ts';
 import type { LineEnd } from '../../client/batches/batches.ts';
+import { isInputGone } from './input.ts';
 import { isEnding, type OwnBatch, type RefusedLine } from './own-batch.ts';
 
 /** Lines of output become a part of a file when there is so much of them. */
@@ -87,10 +88,12 @@ export class Taking {
     if (count === lines.length) for (const { outcome } of lines) ports.onLine(endOf(outcome));
   }
 
-  async #takenLine({ place, open, outcome, run }: Outcome): Promise<TakenLine> {
+  async #takenLine({ place, open, outcome: said, run }: Outcome): Promise<TakenLine> {
     const { input, record } = this.#own;
-    const source = await input.source();
-    const original = needsOriginal(source) ? await input.textOf(open) : '';
+    const source = await input.sourceOrDraft();
+    const { outcome, original } = needsOriginal(source)
+      ? await this.#withOriginal(open, said)
+      : { outcome: said, original: '' };
     const { line, id, offset, length } = open;
     const text = outputLine({ line, id, offset, length }, outcome, source, original);
     const { input: plain = 0, cached = 0, cacheWrite = 0, output: outputTokens = 0 } = run?.usage ?? {};
@@ -107,6 +110,29 @@ export class Taking {
       outputTokens,
       sampled,
     };
+  }
+
+  /** What the line says. Where its file is gone, its answer cannot be written: the run that has it is named. */
+  async #withOriginal(open: OpenLine, outcome: LineOutcome): Promise<{ outcome: LineOutcome; original: string }> {
+    try {
+      return { outcome, original: await this.#own.input.textOf(open) };
+    } catch (error) {
+      if (!isInputGone(error)) throw error;
+      await this.#own.inputGone(error);
+      if (outcome.kind === 'refused') return { outcome, original: '' };
+      const { executionId } = outcome;
+      const { runId, costMicrocents } = outcome.outcome;
+      const message = `the line was not written, for its file is gone; the run ${runId} has what became of it`;
+      const { code, retryable } = error;
+      const refused: LineOutcome = {
+        kind: 'refused',
+        executionId,
+        runId,
+        error: { code, message, retryable },
+        costMicrocents,
+      };
+      return { outcome: refused, original: '' };
+    }
   }
 
   /** Writes parts while there are so many bytes, one after the other. */
@@ -168,6 +194,9 @@ export function endError({ id, ending }: Pick<BatchRecord, 'id' | 'ending'>): Er
   const { code, message, retryable } =
     ending === 'expired'
       ? new RunError('batch_expired', `batch ${id} expired before the line had its answer`)
-      : new RunError('cancelled', `batch ${id} was cancelled before the line had its answer`);
+      : new RunError(
+          'cancelled',
+          `batch ${id} ${ending === 'failed' ? 'failed' : 'was cancelled'} before the line had its answer`,
+        );
   return { code, message, retryable };
 }
