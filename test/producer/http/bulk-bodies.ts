@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
 import { Child } from '../../support/child.ts';
 import { corelessSince } from '../../support/coreless.ts';
+import { memoryMb } from '../../support/memory.ts';
 import { testPrefix } from '../../support/redis.ts';
 
 const entry = join(import.meta.dirname, '../../../src/producer/main.ts');
@@ -52,12 +52,7 @@ export async function smallProducer(more: Record<string, string> = {}): Promise<
   };
   const { child, ready } = await Child.start('producer', entry, env);
   onTestFinished(() => child.kill());
-  return { url: String(ready['url']), pid: child.pid, peakMb: () => memoryMb(child.pid, 'VmHWM') };
-}
-
-function memoryMb(pid: number, field: string): number {
-  const line = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  return Number(line?.[1]) / 1_024;
+  return { url: String(ready['url']), pid: child.pid, peakMb: () => memoryMb(child.pid, 'VmHWM') ?? NaN };
 }
 
 /** Sends a body as fast as the producer reads it, over a socket of its own. Answers status and text. */

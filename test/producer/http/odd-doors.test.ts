@@ -79,7 +79,7 @@ const idRoutes = ['files', 'batches', 'responses', 'conversations', 'models'];
 async function upload(world: ServerWorld, name: string, bytes: Buffer | string, purpose = 'batch') {
   const form = new FormData();
   form.set('purpose', purpose);
-  form.set('file', new Blob([bytes as never]), name);
+  form.set('file', new Blob([bytes]), name);
   const answer = await fetch(`${world.url}/v1/files`, { method: 'POST', body: form });
   return { status: answer.status, body: (await answer.json()) as { readonly id: string; readonly error?: unknown } };
 }
