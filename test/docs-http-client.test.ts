@@ -51,11 +51,11 @@ test('the web tier of the page streams the text of a run', async () => {
 
 test('the edge function of the page answers with the text of a run', async () => {
   const world = await serverWorld();
-  const { handle } = await program<{
+  const edge = await program<{
     handle(request: Request, env: Record<string, string>): Promise<Response>;
   }>('edge.ts');
   const request = new Request('https://edge.example/', { method: 'POST', body: 'Where is order 7?' });
-  const answer = handle(request, { millrace: world.url, key: 'sk-any' });
+  const answer = edge.handle(request, { millrace: world.url, key: 'sk-any' });
   await answerNext(world);
   expect([(await answer).status, await (await answer).text()]).toEqual([200, 'It is on its way.']);
 });

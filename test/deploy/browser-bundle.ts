@@ -22,9 +22,29 @@ export async function bundle(folder: string, program: string) {
 
 /** What browsers, workers and edge functions have in common, and nothing of Node. */
 const webGlobals = [
-  ...['fetch', 'Request', 'Response', 'Headers', 'FormData', 'Blob', 'URL', 'URLSearchParams', 'ReadableStream'],
-  ...['AbortController', 'AbortSignal', 'DOMException', 'TextEncoder', 'TextDecoder', 'crypto', 'performance'],
-  ...['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'queueMicrotask', 'structuredClone', 'console'],
+  'fetch',
+  'Request',
+  'Response',
+  'Headers',
+  'FormData',
+  'Blob',
+  'URL',
+  'URLSearchParams',
+  'ReadableStream',
+  'AbortController',
+  'AbortSignal',
+  'DOMException',
+  'TextEncoder',
+  'TextDecoder',
+  'crypto',
+  'performance',
+  'setTimeout',
+  'clearTimeout',
+  'setInterval',
+  'clearInterval',
+  'queueMicrotask',
+  'structuredClone',
+  'console',
 ] as const;
 
 /** Runs a script that sets `page.main` with the globals of the web alone, and answers that function. */

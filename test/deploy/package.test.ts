@@ -165,7 +165,7 @@ export async function main(url, onRun) {
     'a page with %s has nothing of Node, Redis or the schemas, is small, and works',
     async (name) => {
       const { code, modules, bytes, gzippedBytes } = await bundle(folder, program.replace("'millrace'", `'${name}'`));
-      console.log(`${name} in a page: ${bytes} bytes, ${gzippedBytes} gzipped, ${modules.length} modules`);
+      process.stdout.write(`${name} in a page: ${bytes} bytes, ${gzippedBytes} gzipped, ${modules.length} modules\n`);
       expect(
         modules.filter((id) => /node:|__vite-browser-external|node_modules\/(ioredis|bullmq|zod|pino)\//.test(id)),
       ).toEqual([]);

@@ -45,7 +45,7 @@ function open(options: MillraceOptions | RemoteOptions): Operations {
     const stray = given.find((name) => name !== 'onError' && remoteNames.has(name));
     if (stray !== undefined)
       throw new RunError('invalid_config', `${stray} is about HTTP and needs url, or MILLRACE_URL`);
-    return openRedis(options as MillraceOptions);
+    return openRedis(options);
   }
   const [wrong] = ofRedis;
   if (wrong === undefined) return openRemote(remote as RemoteOptions);

@@ -57,8 +57,8 @@ type Part = NonNullable<ConstructorParameters<typeof Blob>[0]>[number];
 
 async function formOf(body: FileBody, about: FileAbout | (() => FileAbout)): Promise<Body> {
   const parts: Part[] = [];
-  if (isPieces(body)) for await (const part of body) parts.push(part as Part);
-  else parts.push(body as Part);
+  if (isPieces(body)) for await (const part of body) parts.push(part);
+  else parts.push(body);
   const said = typeof about === 'function' ? about() : about;
   const form = new FormData();
   for (const [name, value] of fieldsOf(said)) form.set(name, value);

@@ -197,7 +197,8 @@ function searchOf(query: Query = {}): string {
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) search.set(name, Array.isArray(value) ? value.join(',') : String(value));
   }
-  return search.size === 0 ? '' : `?${search}`;
+  const text = search.toString();
+  return text === '' ? '' : `?${text}`;
 }
 
 function bodyOf(body: Body | undefined) {

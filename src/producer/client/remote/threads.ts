@@ -64,7 +64,7 @@ export class RemoteThreads implements Threads {
     const path = at`/v1/threads/${threadId}/export`;
     using answer = await this.#link.open({ path, headers: lines });
     try {
-      for await (const line of linesOf(answer)) yield lineOf<ThreadExportLine>(line, answer.question.url);
+      for await (const line of linesOf(answer)) yield lineOf(line, answer.question.url) as ThreadExportLine;
     } catch (error) {
       throw error instanceof RunError
         ? error
@@ -76,7 +76,7 @@ export class RemoteThreads implements Threads {
     const asked = { path: at`/v1/threads/${threadId}/events`, query, headers: lines };
     return await this.#link.read(asked, async (answer) => {
       const found: ThreadEvent[] = [];
-      for await (const line of linesOf(answer)) found.push(lineOf(line, answer.question.url));
+      for await (const line of linesOf(answer)) found.push(lineOf(line, answer.question.url) as ThreadEvent);
       return found;
     });
   }
@@ -92,10 +92,10 @@ export async function forgetting(link: Link, path: string): Promise<void> {
   }
 }
 
-function lineOf<T>(line: string, url: string): T {
+function lineOf(line: string, url: string): unknown {
   const value = jsonOr(line);
   if (value === undefined) throw unreachable(`${url} sent a line that is no JSON`);
-  return value as T;
+  return value;
 }
 
 function unlessGone(error: unknown): void {

@@ -120,6 +120,7 @@ test('an abort, a reader that leaves and a client that closes end a stream witho
   for await (const _ of mill.events(run.runId)) break;
   await mill.close();
   await closed.ended;
+  expect([aborted.all, closed.all].map(numbers)).toEqual([[1], [1]]);
   await until('no stream is open at the producer', async () =>
     /^millrace_event_streams 0$/m.test(await (await fetch(`${world.url}/metrics`)).text()),
   );
