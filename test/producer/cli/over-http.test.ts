@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { listenAgain } from '../../contract/over-http.ts';
+import { until } from '../../support/redis.ts';
 import { freePort } from '../../support/scratch-redis.ts';
 import { serverWorld, type ServerWorld } from '../http/server-world.ts';
 import { request } from './options/client.ts';
@@ -118,6 +119,10 @@ test('a chat outlives that its producer is away, and says so', async () => {
   const { port } = new URL(world.url);
   await listenAgain(world.mill, Number(port));
   await chat.says('The producer is back.');
-  expect((await world.mill.list()).runs).toMatchObject([{ agent: 'support' }]);
+  const [run] = await until('the message arrives', async () => {
+    const { runs } = await world.mill.list();
+    return runs.length > 0 ? runs : undefined;
+  });
+  expect(run).toMatchObject({ agent: 'support' });
   chat.signal('SIGTERM');
 });
