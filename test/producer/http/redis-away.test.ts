@@ -23,17 +23,50 @@ const routes: [string, string, unknown?][] = [
   ['GET', '/v1/agents'],
 ];
 
+const batchId = `batch_${runId}`;
+const asked = { model: 'support', input: 'x' };
+/** Those with errors in OpenAI's shape, which says in a header whether a repeat is worth it. */
+const doors: typeof routes = [
+  ['GET', '/v1/files'],
+  ['GET', `/v1/files/file-${runId}`],
+  ['GET', `/v1/files/file-${runId}/content`],
+  ['DELETE', `/v1/files/file-${runId}`],
+  ['GET', '/v1/batches'],
+  ['POST', '/v1/batches', { input_file_id: `file-${runId}`, endpoint: '/v1/runs' }],
+  ['GET', `/v1/batches/${batchId}`],
+  ['GET', `/v1/batches/${batchId}/events`],
+  ...['pause', 'resume', 'cancel', 'redrive'].map((what): (typeof routes)[number] => [
+    'POST',
+    `/v1/batches/${batchId}/${what}`,
+  ]),
+  ['GET', '/v1/models'],
+  ['GET', '/v1/models/support'],
+  ['POST', '/v1/chat/completions', { model: 'support', messages: [{ role: 'user', content: 'x' }] }],
+  ['POST', '/v1/chat/completions', { model: 'support', stream: true, messages: [{ role: 'user', content: 'x' }] }],
+  ['POST', '/v1/responses', asked],
+  ['POST', '/v1/responses', { ...asked, background: true, stream: true }],
+  ['GET', `/v1/responses/resp_${runId}`],
+  ['GET', `/v1/responses/resp_${runId}?stream=true`],
+  ['GET', `/v1/responses/resp_${runId}/input_items`],
+  ['POST', `/v1/responses/resp_${runId}/cancel`],
+  ['DELETE', `/v1/responses/resp_${runId}`],
+  ['POST', '/v1/conversations', {}],
+  ['GET', `/v1/conversations/conv_${runId}`],
+  ['GET', `/v1/conversations/conv_${runId}/items`],
+];
+
 /** The answer that every route must give, and the one each gave: within 5 seconds, or the request is aborted. */
-const refusals = routes.map(([method, path]) => [method, path, 503, 'queue_unavailable', true, '1']);
+const refusals = [...routes, ...doors].map(([method, path]) => [method, path, 503, 'queue_unavailable', true, '1']);
 
 async function answersOf({ url }: ServerWorld): Promise<unknown[]> {
   const ask = async ([method, path, body]: (typeof routes)[number]) => {
     const json = body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
     const response = await fetch(url + path, { method, ...json, signal: AbortSignal.timeout(5_000) });
-    const { error } = (await response.json()) as { error: { code: string; retryable: boolean } };
-    return [method, path, response.status, error.code, error.retryable, response.headers.get('retry-after')];
+    const { error } = (await response.json()) as { error: { code: string; retryable?: boolean } };
+    const retryable = error.retryable ?? response.headers.get('x-should-retry') === 'true';
+    return [method, path, response.status, error.code, retryable, response.headers.get('retry-after')];
   };
-  return await Promise.all(routes.map(ask));
+  return await Promise.all([...routes, ...doors].map(ask));
 }
 
 test('a Redis that was never there is answered with 503 on every route', async () => {
