@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { canonicalJson, jsonText, storedJson } from '../base/json.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from '../base/errors.ts';
-import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';
+import { suspendReason, type PendingItem, type PendingView } from './event.ts';
 import { isAboutCall } from './plain/pending.ts';
 import { defined } from '../base/collections.ts';
 import { sha256 } from '../base/ids.ts';

@@ -30,7 +30,7 @@ import { toolChange, toolPart } from './mcp-pins.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
 import { reservedEvents } from './reserved.ts';
-import { isTerminal, terminalEvents } from './plain/ends.ts';
+import { terminalEvents } from './plain/ends.ts';
 import { lateralLeakFinding } from './agent/lateral-leak.ts';
 
 export { isTerminal, type TerminalEventType } from './plain/ends.ts';
