@@ -10,9 +10,9 @@ const ofRuns = /:\{[0-9A-Z]{26}\}:/;
 const ofThreads = /:\{thread:[^}]+\}:(manifest|log|left|once|ops|events)$/;
 /** What the fleet and its lists keep. Who lists what people are asked takes off what does not wait any more. */
 const ofFleet =
-  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
+  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters|batch-processes|batch-sweep))$/;
 const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
-const ofQueues = /:(runs|runs-postrun|quarantine|maintenance)(:|$)/;
+const ofQueues = /:(runs|runs-postrun|quarantine|maintenance|batches)(:|$)/;
 const ofProviders = /:\{(breaker|limit):/;
 
 /** Nothing that runs do stays behind once they have all ended: no lock, wait queue position, timer, listing, nor reserved money. */
