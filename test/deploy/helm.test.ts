@@ -142,6 +142,9 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
       'WORKER_QUEUES',
       'OPENAI_API_KEY',
       'MILLRACE_API_KEYS',
+      // Of clients.
+      'MILLRACE_URL',
+      'MILLRACE_API_KEY',
       'MILLRACE_PROVIDERS',
       'MILLRACE_PRICES',
       'MILLRACE_TENANTS',
