@@ -19,6 +19,8 @@ export function speakHttp(): void {
   commands.speakHttp = true;
   worldForm.of = async (mill, prefix) => {
     const open = await listen(mill, '');
+    const advancing = await mill.batches.advance();
+    onTestFinished(() => advancing[Symbol.asyncDispose]());
     producers.set(prefix, open);
     const guarded = await listen(mill, tenants.map((tenant) => `${digestOf(keyFor(tenant))}:${tenant}:*`).join(','));
     const client = new Millrace({ url: open });
