@@ -8,7 +8,10 @@ const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
 /** What only `npm run test:all` runs: storms and soaks, the cluster twins of the contract suites, the chart. */
 const slow = ['test/**/*.long.test.ts', 'test/**/*.cluster.test.ts', 'test/deploy/**'];
-const exclude = [...configDefaults.exclude, ...(lane === 'all' ? [] : slow)];
+/** Tests of the other form of the client: they import test files, which a shared process may have loaded for their own sake. */
+const overHttp = ['test/**/*-over-http.test.ts'];
+const excluded = [...configDefaults.exclude, ...(lane === 'all' ? [] : slow)];
+const exclude = [...excluded, ...overHttp];
 
 /** The files of a project share one process and its loaded modules: nothing of a test may outlive it. */
 const shared = {
@@ -45,6 +48,9 @@ export default defineConfig({
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'],
         },
+      },
+      {
+        test: { ...shared, isolate: true, name: 'http', include: overHttp, exclude: excluded, testTimeout: 60_000 },
       },
       { test: { ...shared, name: 'e2e', include: ['test/e2e/**/*.test.ts'], exclude, testTimeout: 60_000 } },
       { test: { ...shared, name: 'chaos', include: ['test/chaos/**/*.test.ts'], exclude, testTimeout: 180_000 } },

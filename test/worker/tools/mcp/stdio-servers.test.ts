@@ -21,6 +21,10 @@ import { rounds } from '../../../support/lane.ts';
 
 const leftOut = withoutProcesses === undefined ? '' : ` (left out: ${withoutProcesses})`;
 
+/** What other files of this process have left running, for tests of their own to come. */
+const others = new Set(descendants());
+const started = () => descendants().filter((pid) => !others.has(pid));
+
 test('a server sees the environment of its definition and PATH, and nothing else', async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('normal', { env: { ONE: '1' } }) });
@@ -71,7 +75,7 @@ test.skipIf(withoutProcesses)(
       code: 'validation',
       message: expect.stringMatching(/no tool nope; known are echo, slow, die, env/) as string,
     });
-    expect(descendants()).toEqual([]);
+    expect(started()).toEqual([]);
   },
 );
 
@@ -243,7 +247,7 @@ test.skipIf(withoutProcesses).each([
     message: expect.stringContaining(`MCP server odd: `) as string,
   });
   await expect(open({ odd: server })).rejects.toThrow(message);
-  expect(descendants()).toEqual([]);
+  expect(started()).toEqual([]);
 });
 
 test('an optional server that is not there is a warning, and the others work', async () => {
@@ -282,7 +286,7 @@ test.skipIf(withoutProcesses)(
   async () => {
     const { open } = makeMcpWorld();
     const opened = await open({ odd: odd('family') });
-    const pids = descendants();
+    const pids = started();
     expect(pids.length).toBeGreaterThan(2);
     await opened[Symbol.asyncDispose]();
     await until(() => !pids.some(isAlive));
@@ -292,7 +296,7 @@ test.skipIf(withoutProcesses)(
 test.skipIf(withoutProcesses)(`a server that ends by itself takes what it has started along${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('careless') });
-  const pids = descendants();
+  const pids = started();
   expect(pids.length).toBeGreaterThan(2);
   await opened[Symbol.asyncDispose]();
   await until(() => !pids.some(isAlive));
@@ -304,7 +308,7 @@ test.skipIf(withoutProcesses)(
     const { hub, open } = makeMcpWorld();
     const opened = await open({ odd: odd() });
     await hub[Symbol.asyncDispose]();
-    expect(descendants()).toEqual([]);
+    expect(started()).toEqual([]);
     await expect(call(opened, 'echo')).rejects.toMatchObject({ kind: 'execution_failed' });
     await expect(open({ odd: odd() })).rejects.toMatchObject({ code: 'mcp_unavailable' });
   },
@@ -317,10 +321,10 @@ test.skipIf(withoutProcesses)(
     const stop = new AbortController();
     const opening = open({ odd: odd('mute'), fine: odd() }, { signal: stop.signal });
     const reason = new Error('cancelled');
-    await until(() => descendants().length >= 4);
+    await until(() => started().length >= 4);
     stop.abort(reason);
     await expect(opening).rejects.toBe(reason);
-    expect(descendants()).toEqual([]);
+    expect(started()).toEqual([]);
   },
 );
 
@@ -358,7 +362,7 @@ test.skipIf(withoutProcesses)(`many runs leave no process behind${leftOut}`, { t
       }),
     );
   }
-  expect(descendants()).toEqual([]);
+  expect(started()).toEqual([]);
 });
 
 test('results of very many parts are read to a bound', async () => {
