@@ -6,11 +6,13 @@ import { lane } from './test/support/lane.ts';
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-/** What only `npm run test:all` runs: storms and soaks, the cluster twins of the contract suites, the chart. */
-const slow = ['test/**/*.long.test.ts', 'test/**/*.cluster.test.ts', 'test/deploy/**'];
+/** What `npm test` leaves out: storms and soaks, the cluster twins of the contract suites, the chart. */
+const slow = ['test/**/*.{long,cluster}.test.ts', 'test/deploy/**/*.test.ts'];
 /** Tests of the other form of the client: they import test files, which a shared process may have loaded for their own sake. */
 const overHttp = ['test/**/*-over-http.test.ts'];
-const excluded = [...configDefaults.exclude, ...(lane === 'all' ? [] : slow)];
+/** The test files of a folder that are in this lane. */
+const filesIn = (folder: string) => [`${folder}/**/*.${lane === 'slow' ? '{long,cluster}.' : ''}test.ts`];
+const excluded = [...configDefaults.exclude, ...(lane === 'fast' ? slow : [])];
 const exclude = [...excluded, ...overHttp];
 
 /** The files of a project share one process and its loaded modules: nothing of a test may outlive it. */
@@ -38,22 +40,29 @@ export default defineConfig({
     testTimeout: 40_000,
     hookTimeout: 60_000,
     // Two for each core: many tests wait for a lease to end or a process to start. Storms have their cores for themselves.
-    maxWorkers: (lane === 'all' ? 1 : 2) * availableParallelism(),
+    maxWorkers: (lane === 'fast' ? 2 : 1) * availableParallelism(),
     reporters: ['default', new ClosingReporter()],
     projects: [
       {
         test: {
           ...shared,
           name: 'unit',
-          include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
+          include: [...filesIn('test'), ...filesIn('examples'), ...(lane === 'slow' ? slow : [])],
           exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'],
         },
       },
       {
-        test: { ...shared, isolate: true, name: 'http', include: overHttp, exclude: excluded, testTimeout: 60_000 },
+        test: {
+          ...shared,
+          isolate: true,
+          name: 'http',
+          include: lane === 'slow' ? [] : overHttp,
+          exclude: excluded,
+          testTimeout: 60_000,
+        },
       },
-      { test: { ...shared, name: 'e2e', include: ['test/e2e/**/*.test.ts'], exclude, testTimeout: 60_000 } },
-      { test: { ...shared, name: 'chaos', include: ['test/chaos/**/*.test.ts'], exclude, testTimeout: 180_000 } },
+      { test: { ...shared, name: 'e2e', include: filesIn('test/e2e'), exclude, testTimeout: 60_000 } },
+      { test: { ...shared, name: 'chaos', include: filesIn('test/chaos'), exclude, testTimeout: 180_000 } },
     ],
   },
 });

@@ -29,7 +29,7 @@ test('what continuous integration runs is there, can be run, and leaves nothing 
     'step npm run check',
     'step npm run build',
     'step npm test',
-    'step npm run test:all',
+    'step npm run test:slow',
     'step npm run demo',
   ]);
 });
