@@ -316,6 +316,18 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
       expect(await store.allOpen(0, 10)).toEqual([id]);
     });
 
+    test('a batch that is listed and has no record yet stays listed, and one that never got its record goes', async () => {
+      const { store, gone } = await makeWorld();
+      const [young, old] = [record({ createdAt: Date.now() }), record({ createdAt: Date.now() - 120_000 })];
+      for (const made of [young, old]) {
+        expect(await store.create(made)).toBe('created');
+        await gone(made.id);
+      }
+      expect(await store.forgetOpen(young.id)).toBe(0);
+      expect(await store.forgetOpen(old.id)).toBe(1);
+      expect(await store.allOpen(0, 10)).toEqual([young.id]);
+    });
+
     test('a request that comes again finds the batch that it has made', async () => {
       const { store } = await makeWorld();
       expect(await store.askedBefore('acme', 'd', 'first')).toBe('first');

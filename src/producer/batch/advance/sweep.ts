@@ -22,8 +22,9 @@ export async function sweepBatches(
     for (const id of ids) {
       const record = await store.load(id).catch(unreadable);
       if (record === 'unreadable') continue;
-      if (!record || isEndedBatch(record.status)) {
-        await store.unlist(id, record?.tenant);
+      if (record === undefined) dropped += await store.forgetOpen(id);
+      else if (isEndedBatch(record.status)) {
+        await store.unlist(id, record.tenant);
         dropped += 1;
       } else if (needsJob(record, clock.now()) && !(await queues.hasBatch(id, Number(record.jobs)))) {
         const job = await store.nextJob(id, record.jobs);

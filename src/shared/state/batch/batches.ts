@@ -115,21 +115,21 @@ export function redisBatches({ redis, keys }: KeySpace) {
     Array.isArray(answer) && answer.length > 0
       ? batchFromHash(Object.fromEntries(pairsOf(answer as string[])))
       : undefined;
-  /** Drops a batch that has ended, or that is gone, from the lists of open ones. */
-  const unlist = async (id: string, tenant: string | undefined): Promise<void> => {
+  /** Drops a batch that has ended from the lists of open ones. */
+  const unlist = async (id: string, tenant: string): Promise<void> => {
     await redis.zrem(keys.batchesOpen, id);
-    if (tenant !== undefined) await redis.zrem(keys.batchesOpenOf(tenant), id);
+    await redis.zrem(keys.batchesOpenOf(tenant), id);
     const status = await redis.hget(keys.batch(id), 'status');
     // It was redriven in between.
-    if (status === null || tenant === undefined || isEndedBatch(status as BatchStatus)) return;
+    if (status === null || isEndedBatch(status as BatchStatus)) return;
     await redis.zadd(keys.batchesOpen, Date.now(), id);
     await redis.zadd(keys.batchesOpenOf(tenant), Date.now(), id);
   };
   /** Takes batches without a record from a list. One that is just being made is listed before it has its record. */
-  const forget = async (list: string, ids: readonly string[]): Promise<void> => {
+  const forget = async (list: string, ids: readonly string[]): Promise<number> => {
     const listedAt = await redis.zmscore(list, ...ids);
     const gone = ids.filter((_, i) => Number(listedAt[i]) < Date.now() - youngMs);
-    if (gone.length > 0) await redis.zrem(list, ...gone);
+    return gone.length === 0 ? 0 : await redis.zrem(list, ...gone);
   };
   const load = async (id: string): Promise<BatchRecord | undefined> => {
     const hash = await redis.hgetall(keys.batch(id));
@@ -343,6 +343,8 @@ export function redisBatches({ redis, keys }: KeySpace) {
       return await redis.zcard(keys.batchesOpen);
     },
     unlist,
+    /** Drops a batch without a record from the list of open ones, unless it is just being made. Answers how many that were. */
+    forgetOpen: (id: string) => forget(keys.batchesOpen, [id]),
     /** The first of those who look for forgotten batches within `ms` gets true. */
     async maySweep(ms: number): Promise<boolean> {
       return (await redis.set(keys.batchSweep, '1', 'PX', ms, 'NX')) === 'OK';
