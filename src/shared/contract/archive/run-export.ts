@@ -1,0 +1,33 @@
+import { z } from 'zod';
+import { runRequest, runView } from '../run.ts';
+import { runSteps, shownMessage } from './run-steps.ts';
+
+export const runExportKind = 'millrace.run-export';
+export const runExportVersion = 1;
+
+const exported = z.object({
+  kind: z.literal(runExportKind),
+  v: z.literal(runExportVersion),
+  run: runView,
+  request: runRequest,
+  /** The definition of the agent that it ran with: everything that is data. Null: it is not known. */
+  agent: z.record(z.string(), z.unknown()).nullable(),
+  /** The conversation before the first answer, its system text first where that is known. */
+  initial: z.array(shownMessage),
+  steps: runSteps,
+  /** Without text deltas. */
+  events: z.array(z.looseObject({ type: z.string(), sequenceNumber: z.int().min(1), timestamp: z.string() })),
+  /** Some children are left out: there are too many, or they are past their time. */
+  truncated: z.literal(true).optional(),
+});
+
+/** A run as one document: what `millrace export` writes, and `millrace replay` reads. */
+export type RunExport = z.infer<typeof exported> & {
+  /** The runs that worked for it. */
+  readonly children: RunExport[];
+};
+export const runExport: z.ZodType<RunExport> = exported.extend({
+  get children() {
+    return z.array(runExport);
+  },
+});
