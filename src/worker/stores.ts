@@ -11,6 +11,7 @@ import { redisBreakers } from '../shared/state/limits/breakers.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
 import { redisToolPins, type ToolPins } from '../shared/state/pins/tool-pins.ts';
+import { type ArchiveStore, openArchive } from '../shared/state/archive/archive.ts';
 import { openFileStore } from '../shared/state/files/files.ts';
 import { named } from '../shared/state/errors.ts';
 import { openMedia } from '../shared/state/results/media-store.ts';
@@ -66,6 +67,8 @@ export interface WorkerStores {
   readonly ports: Ports;
   /** What runs leave behind. */
   readonly artifacts: OpenedArtifacts;
+  /** What is kept of ended runs. */
+  readonly archive: ArchiveStore;
   /** What the tools of MCP servers were at their first use. */
   readonly pins: ToolPins;
   /** For what happens to children and to their parents. */
@@ -114,5 +117,12 @@ export async function openStores(
     redactor,
     observe,
   };
-  return { ports, artifacts, pins: redisToolPins(base), family };
+  const archive = openArchive({
+    ...base,
+    reach: (work) => named('archive', work(redis)),
+    blobs: async () => artifacts.blobs,
+    ttlS: config.ARCHIVE_TTL_S,
+    maxRedisBytes: config.ARCHIVE_REDIS_MAX_BYTES,
+  });
+  return { ports, artifacts, archive, pins: redisToolPins(base), family };
 }

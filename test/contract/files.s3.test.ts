@@ -1,6 +1,7 @@
 import { ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { startS3Server, withoutS3, type S3Server } from '../support/s3-server.ts';
+import { archiveContract } from './archive.ts';
 import { filesContract } from './files.ts';
 import { filesWorld } from './files-world.ts';
 import { openMedia } from '../../src/shared/state/results/media-store.ts';
@@ -21,7 +22,7 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
     await server.stop();
   });
 
-  filesContract('S3', async () => {
+  const makeWorld = async () => {
     const { endpoint, bucket } = server;
     const prefix = `files/${++worlds}`;
     const world = await filesWorld({ kind: 's3', bucket, prefix, endpoint, region });
@@ -30,7 +31,9 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
       return [...new Set(Contents.map(({ Key = '' }) => Key.slice(prefix.length + 1).split('/')[1] ?? ''))];
     };
     return { ...world, leftovers };
-  });
+  };
+  filesContract('S3', makeWorld);
+  archiveContract('S3', makeWorld);
 
   mediaContract('S3', async () => {
     const store = {

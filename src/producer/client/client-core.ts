@@ -21,6 +21,7 @@ import { orLate } from '../../shared/base/deadline.ts';
 import { isUnavailable, redisError } from '../../shared/state/errors.ts';
 import { parseRedisUrl } from '../../shared/base/redis-address.ts';
 import { type MediaStore, openMedia } from '../../shared/state/results/media-store.ts';
+import { type ArchiveStore, openArchive } from '../../shared/state/archive/archive.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
@@ -61,6 +62,8 @@ const defaults = {
   eventLogMax: 10_000,
   eventLogTtlS: 120,
   resultTtlS: 86_400,
+  archiveTtlS: 604_800,
+  archiveRedisMaxBytes: 32 * 1024 ** 2,
   progressTtlS: 30 * 86_400,
   filesMaxBytes: 10 * 1024 ** 3,
   idleMs: 5_000,
@@ -90,6 +93,8 @@ export class ClientCore {
   readonly artifactFolder: string | undefined;
   readonly files: OwnFiles;
   readonly media: MediaStore;
+  /** What is kept of ended runs. */
+  readonly archive: ArchiveStore;
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
   /** Opens a connection of its own; who asks for it closes it. */
@@ -131,6 +136,8 @@ export class ClientCore {
     this.files = new OwnFiles(store, this.settings.filesMaxBytes, reached);
     const blobs = () => this.files.blobs();
     this.media = openMedia({ ...reached, clock: systemClock, blobs, ttlS: this.settings.resultTtlS });
+    const { archiveTtlS, archiveRedisMaxBytes: maxRedisBytes } = this.settings;
+    this.archive = openArchive({ ...reached, clock: systemClock, blobs, ttlS: archiveTtlS, maxRedisBytes });
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
     this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);

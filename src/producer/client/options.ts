@@ -50,6 +50,10 @@ export interface MillraceOptions {
   readonly eventLogTtlS?: number;
   /** Seconds that finished runs are kept; at least 24 hours with an execution id. Default 86,400. */
   readonly resultTtlS?: number;
+  /** Seconds that what a run did can be read after its end; 0: nothing is archived. The same as of the workers. Default 604,800, seven days. */
+  readonly archiveTtlS?: number;
+  /** What archived runs may take together in Redis, where `artifactStore` is `redis`: the bound of the workers. Default 32 MiB. */
+  readonly archiveRedisMaxBytes?: number;
   /** Silence on a run's channel, in milliseconds, after which its log is read again. Default 5,000. */
   readonly idleMs?: number;
   /** `replica`: a run is only accepted once a replica has it. Default `any`. */
@@ -138,6 +142,8 @@ export function clientOptions(config: Config): MillraceOptions & { readonly redi
     eventLogMax: config.EVENT_LOG_MAX,
     eventLogTtlS: config.EVENT_LOG_TTL_S,
     resultTtlS: config.RESULT_TTL_S,
+    archiveTtlS: config.ARCHIVE_TTL_S,
+    archiveRedisMaxBytes: config.ARCHIVE_REDIS_MAX_BYTES,
     durability: config.MILLRACE_DURABILITY,
     modelAllowlist: config.MODEL_ALLOWLIST,
     queues: config.MILLRACE_QUEUES,

@@ -206,6 +206,17 @@ export const configSchema = z.object({
   RESULT_TTL_S: positive
     .default(86_400)
     .describe('Seconds that finished run records are kept. With an execution id at least 24 hours.'),
+  ARCHIVE_TTL_S: nonNegative
+    .max(366 * 86_400)
+    .default(604_800)
+    .describe(
+      'Seconds after its end that what a run did can be read: its steps, calls and events without text deltas, compressed, where `ARTIFACT_STORE` says. 0: nothing is archived. The same on all workers and producers.',
+    ),
+  ARCHIVE_REDIS_MAX_BYTES: positive
+    .default(32 * 1024 ** 2)
+    .describe(
+      'What archived runs may take together where `ARTIFACT_STORE` is `redis`, in bytes: the oldest go first. A folder and a bucket have no bound but `ARCHIVE_TTL_S`.',
+    ),
   QUEUE_MAX_LENGTH: positive
     .default(1_000_000)
     .describe('Waiting jobs at which the producer answers 429 `queue_full`.'),

@@ -180,6 +180,13 @@ const fileKeyNames = (prefix: string) => ({
   blobs: (owner: string) => `${prefix}:{blobs:${owner}}:parts`,
   /** Sorted set of what has bytes in the folder or the bucket of `ARTIFACT_STORE`, by the time at which they go. */
   blobEnds: `${prefix}:_:blob-ends`,
+  /** Sorted set of ended runs that are not in the archive yet, by the time at which a worker writes each. */
+  archiveDue: `${prefix}:_:archive-due`,
+  /** Sorted set of archived runs whose bytes Redis keeps, by end and size, and the bytes of all of them. */
+  archived: `${prefix}:{archive}:runs`,
+  archivedBytes: `${prefix}:{archive}:bytes`,
+  /** There for a while once a run is erased: when that was, in milliseconds. */
+  erased: (runId: string) => `${prefix}:{${runId}}:erased`,
   /** There for as long as none of them is looked for again. */
   blobSweep: `${prefix}:_:blob-sweep`,
 });

@@ -1,0 +1,150 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Blobs } from '../files/blobs.ts';
+import type { ReachedKeys } from '../keys.ts';
+import { forgetKept, maxBytesInRedis, noteKept, usedBytes } from './kept-bytes.ts';
+import { packed, unpacked } from './packing.ts';
+
+/** What the archive itself needs to know of a run. Times are ISO strings. */
+export interface ArchivedFacts {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly createdAt: string;
+  readonly endedAt: string;
+}
+
+/** How full the archive is. In a folder or a bucket its bytes are not counted. */
+export interface ArchiveUsage {
+  readonly kind: Blobs['kind'];
+  /** Seconds that a run is kept after its end; 0: no run is archived. */
+  readonly ttlS: number;
+  /** Ended runs that are not in it yet, and for how long the oldest of them has been due. */
+  readonly waiting: number;
+  readonly oldestWaitingMs: number;
+  readonly inRedis?: { readonly runs: number; readonly bytes: number; readonly maxBytes: number };
+}
+
+/**
+ * What is kept of ended runs, in the store that `ARTIFACT_STORE` names: one blob for each, compressed, until `ARCHIVE_TTL_S` after its
+ * end. Workers write it; every process may read. Throws `queue_unavailable` when Redis or that store cannot be reached.
+ */
+export interface ArchiveStore {
+  readonly ttlS: number;
+  /**
+   * Keeps what is known of an ended run; the same run again replaces it. Answers the bytes that it takes; 0: nothing
+   * is kept, because it was erased, its time is over already, or there is no room for it among newer ones.
+   */
+  write(run: ArchivedFacts, content: unknown): Promise<number>;
+  /** What was written, as JSON has it. Undefined: nothing of this tenant, or its time is over. */
+  read(tenant: string, runId: string): Promise<unknown>;
+  /**
+   * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record
+   * of the run has to be gone before.
+   */
+  drop(tenant: string, runId: string): Promise<boolean>;
+  /** Keeps the definition of an agent under the digest of its text, as long as a run that ends within a day may be read. */
+  writeDefinition(digest: string, definition: unknown): Promise<void>;
+  readDefinition(digest: string): Promise<unknown>;
+  usage(): Promise<ArchiveUsage>;
+}
+
+export interface ArchiveDeps extends ReachedKeys {
+  readonly clock: Clock;
+  /** Opened when it is first needed. */
+  readonly blobs: () => Promise<Blobs>;
+  readonly ttlS: number;
+  /** What archived runs may take together where the store is Redis: the oldest go first. */
+  readonly maxRedisBytes: number;
+}
+
+/** More than any run takes, see `fitted`. */
+const maxReadBytes = 64 * 1024 * 1024;
+const blobName = 'record';
+const dayMs = 86_400_000;
+/** Longer than a worker takes from reading a run to writing it. */
+const erasedTtlMs = 3_600_000;
+
+export function openArchive(deps: ArchiveDeps): ArchiveStore {
+  const { reach, keys, clock, ttlS } = deps;
+  const erasedAtMs = async (runId: string) => Number((await reach((redis) => redis.get(keys.erased(runId)))) ?? 0);
+  const readBlob = async (owner: string): Promise<unknown> => {
+    const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
+    return bytes === undefined ? undefined : await unpacked(bytes, owner);
+  };
+  return {
+    ttlS,
+    async write(run, content) {
+      const { runId } = run;
+      const owner = ownerOf(runId);
+      const untilMs = Date.parse(run.endedAt) + ttlS * 1_000;
+      const isErased = async () => Date.parse(run.createdAt) <= (await erasedAtMs(runId));
+      if (untilMs <= clock.now() || (await isErased())) return 0;
+      const bytes = await packed(content);
+      const blobs = await deps.blobs();
+      const about = { runId, bytes: bytes.length, untilMs };
+      if (blobs.kind === 'redis' && !(await makesRoom(deps, blobs, about))) return 0;
+      await blobs.put(owner, blobName, bytes, untilMs);
+      // It may have been erased since it was read.
+      if (!(await isErased())) return bytes.length;
+      await blobs.drop(owner);
+      return 0;
+    },
+    async read(tenant, runId) {
+      const found = await readBlob(ownerOf(runId));
+      return belongsTo(found, tenant) ? found : undefined;
+    },
+    async drop(tenant, runId) {
+      const found = await readBlob(ownerOf(runId));
+      if (found !== undefined && !belongsTo(found, tenant)) return false;
+      await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
+      await reach((redis) => redis.zrem(keys.archiveDue, runId));
+      const blobs = await deps.blobs();
+      await blobs.drop(ownerOf(runId));
+      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
+      return found !== undefined;
+    },
+    async writeDefinition(digest, definition) {
+      const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
+      await (await deps.blobs()).put(definitionOwner(digest), blobName, await packed(definition), untilMs);
+    },
+    readDefinition: async (digest) => await readBlob(definitionOwner(digest)),
+    async usage() {
+      const { kind } = await deps.blobs();
+      const [waiting, oldest] = await reach((redis) =>
+        Promise.all([redis.zcard(keys.archiveDue), redis.zrange(keys.archiveDue, 0, '0', 'WITHSCORES')]),
+      );
+      const oldestWaitingMs = Math.max(0, clock.now() - Number(oldest[1] ?? clock.now()));
+      const about = { kind, ttlS, waiting, oldestWaitingMs };
+      if (kind !== 'redis') return about;
+      return { ...about, inRedis: { ...(await usedBytes(deps)), maxBytes: deps.maxRedisBytes } };
+    },
+  };
+}
+
+/** Each run has its own place, so that it can be replaced, read and removed by its id alone. */
+function ownerOf(runId: string): string {
+  return `run-${runId}`;
+}
+
+function definitionOwner(digest: string): string {
+  return `agent-${digest}`;
+}
+
+function belongsTo(found: unknown, tenant: string): boolean {
+  return typeof found === 'object' && found !== null && 'tenant' in found && found.tenant === tenant;
+}
+
+/** Counts the run, and removes the oldest others where there is no room for it. False: it is the oldest itself, or too large. */
+async function makesRoom(
+  deps: ArchiveDeps,
+  blobs: Blobs,
+  run: { readonly runId: string; readonly bytes: number; readonly untilMs: number },
+): Promise<boolean> {
+  if (run.bytes > maxBytesInRedis) return false;
+  for (;;) {
+    const leaving = await noteKept(deps, run);
+    for (const runId of leaving) await blobs.drop(ownerOf(runId));
+    if (leaving.length > 0) await forgetKept(deps, leaving);
+    if (leaving.includes(run.runId)) return false;
+    if (leaving.length === 0) return true;
+  }
+}

@@ -1,0 +1,39 @@
+import type { Clock } from '../../base/clock.ts';
+import type { ReachedKeys } from '../keys.ts';
+import { loadScript, runScript } from '../script.ts';
+
+const noteScript = loadScript(import.meta.url, './note-kept.lua');
+const forgetScript = loadScript(import.meta.url, './forget-kept.lua');
+
+/** What Redis needs for a run beside the bytes of its blob: two keys, an expiry and an entry of the list, about. */
+const overheadBytes = 350;
+/** The most that one run may take there: its size has 21 bits, see `note-kept.lua`. */
+export const maxBytesInRedis = 2 ** 21 - 1 - overheadBytes;
+
+type Deps = ReachedKeys & { readonly clock: Clock; readonly maxRedisBytes: number };
+
+/** Counts the run among those that Redis keeps. Answers those that have to leave for it, oldest first; empty: there is room. */
+export async function noteKept(
+  { reach, keys, clock, maxRedisBytes }: Deps,
+  { runId, bytes, untilMs }: { readonly runId: string; readonly bytes: number; readonly untilMs: number },
+): Promise<readonly string[]> {
+  const seconds = (ms: number) => Math.ceil(ms / 1_000);
+  const args = [runId, seconds(untilMs), bytes + overheadBytes, seconds(clock.now()), maxRedisBytes];
+  const own = [keys.archived, keys.archivedBytes];
+  const doing = 'count of archived runs';
+  return (await reach((redis) => runScript(redis, noteScript, own, args, { doing }))) as readonly string[];
+}
+
+/** The bytes of these runs are gone. */
+export async function forgetKept({ reach, keys }: ReachedKeys, runIds: readonly string[]): Promise<void> {
+  const own = [keys.archived, keys.archivedBytes];
+  await reach((redis) => runScript(redis, forgetScript, own, runIds, { doing: 'count of archived runs' }));
+}
+
+/** How many runs Redis keeps, and their bytes. */
+export async function usedBytes({ reach, keys }: ReachedKeys): Promise<{ runs: number; bytes: number }> {
+  const [runs, bytes] = await reach((redis) =>
+    Promise.all([redis.zcard(keys.archived), redis.get(keys.archivedBytes)]),
+  );
+  return { runs, bytes: Number(bytes ?? 0) };
+}

@@ -1,0 +1,30 @@
+import { promisify } from 'node:util';
+import { deflate, inflate } from 'node:zlib';
+import { RunError } from '../../base/errors.ts';
+import { jsonText } from '../../base/json.ts';
+import { dictionary } from './dictionary.ts';
+
+const deflated = promisify(deflate);
+const inflated = promisify(inflate);
+
+/** How the bytes after it are written. */
+const form = 1;
+/** A value is unpacked only up to here. */
+const maxOutputLength = 256 * 1024 * 1024;
+
+/** A value as the archive keeps it: JSON, deflated with a dictionary of what all runs have in common. Not on the event loop. */
+export async function packed(value: unknown): Promise<Buffer> {
+  const body = await deflated(Buffer.from(jsonText(value)), { dictionary });
+  return Buffer.concat([Buffer.of(form), body]);
+}
+
+/** The value again. Throws `internal` for bytes that are damaged, or that a later version wrote. */
+export async function unpacked(bytes: Uint8Array, name: string): Promise<unknown> {
+  if (bytes[0] !== form) throw new RunError('internal', `${name} in the archive was written by another version`);
+  try {
+    const text = await inflated(bytes.subarray(1), { dictionary, maxOutputLength });
+    return JSON.parse(text.toString('utf8'));
+  } catch (cause) {
+    throw new RunError('internal', `${name} in the archive is damaged`, { cause });
+  }
+}

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { newRunId } from '../../src/shared/base/ids.ts';
+import { openArchive } from '../../src/shared/state/archive/archive.ts';
+import { archiveContract } from './archive.ts';
+import { redisFilesWorld } from './files-redis-world.ts';
+
+archiveContract('Redis', redisFilesWorld);
+
+test('over its bound the archive in Redis loses the oldest runs, and counts what it keeps', async () => {
+  const world = await redisFilesWorld();
+  const { deps } = await world.process();
+  const archive = openArchive({ ...deps, ttlS: 3_600, maxRedisBytes: 20_000 });
+  const write = async (afterMs: number) => {
+    const at = new Date(world.clock.nowMs + afterMs).toISOString();
+    const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
+    const noise = Array.from({ length: 400 }, () => Math.random().toString(36)).join('');
+    await archive.write(run, { ...run, noise });
+    return run.runId;
+  };
+  const runIds: string[] = [];
+  for (let i = 0; i < 8; i++) runIds.push(await write(i * 1_000));
+  const kept = await Promise.all(runIds.map(async (runId) => (await archive.read('a', runId)) !== undefined));
+  const first = kept.indexOf(true);
+  expect(first).toBeGreaterThan(0);
+  expect(kept).toEqual(runIds.map((_, i) => i >= first));
+  const { inRedis } = await archive.usage();
+  expect(inRedis).toMatchObject({ runs: kept.length - first, maxBytes: 20_000 });
+  expect(inRedis?.bytes).toBeLessThanOrEqual(20_000);
+
+  // One that is older than all of them is the first to leave.
+  const older = await write(-60_000);
+  expect(await archive.read('a', older)).toBeUndefined();
+  expect(await archive.read('a', runIds[first] ?? '')).toBeDefined();
+  for (const runId of runIds) await archive.drop('a', runId);
+  expect((await archive.usage()).inRedis).toMatchObject({ runs: 0, bytes: 0 });
+});
+
+test('runs whose time is over are no longer counted', async () => {
+  const world = await redisFilesWorld();
+  const { deps } = await world.process();
+  const archive = openArchive({ ...deps, ttlS: 10, maxRedisBytes: 100_000 });
+  const write = async () => {
+    const at = new Date(world.clock.nowMs).toISOString();
+    const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
+    return { run, bytes: await archive.write(run, run) };
+  };
+  const { run, bytes } = await write();
+  await archive.write(run, run);
+  const alone = (await archive.usage()).inRedis;
+  expect(alone?.runs).toBe(1);
+  expect(alone?.bytes).toBeGreaterThan(bytes);
+  world.clock.nowMs += 60_000;
+  await write();
+  expect((await archive.usage()).inRedis?.runs).toBe(1);
+});

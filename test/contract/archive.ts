@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import { type ArchiveDeps, type ArchiveStore, openArchive } from '../../src/shared/state/archive/archive.ts';
+import { newRunId } from '../../src/shared/base/ids.ts';
+import type { FilesWorld } from './files-world.ts';
+
+const ttlS = 3_600;
+const text = (length: number) => Array.from({ length }, (_, i) => String.fromCodePoint(33 + ((i * i) % 90))).join('');
+
+/** What the archive promises in all stores. `leftovers`: the names of everything that has bytes in the store. */
+export function archiveContract(
+  name: string,
+  makeWorld: () => Promise<FilesWorld & { leftovers(): Promise<readonly string[]> }>,
+): void {
+  const makeArchive = async (world: FilesWorld, options: Partial<ArchiveDeps> = {}): Promise<ArchiveStore> => {
+    const { deps } = await world.process();
+    return openArchive({ ...deps, ttlS, maxRedisBytes: 1_000_000, ...options });
+  };
+  const ended = ({ clock }: FilesWorld, tenant = 'a') => {
+    const at = new Date(clock.nowMs).toISOString();
+    return { runId: newRunId(clock.nowMs), tenant, createdAt: at, endedAt: at };
+  };
+
+  describe(`${name} as archive`, () => {
+    test('a run comes back as it was written, in another process, for its tenant only', async () => {
+      const world = await makeWorld();
+      const run = ended(world);
+      const content = { ...run, steps: [{ text: text(10_000), emoji: '🧪' }] };
+      expect(await (await makeArchive(world)).write(run, content)).toBeGreaterThan(0);
+      const other = await makeArchive(world);
+      expect(await other.read('a', run.runId)).toEqual(content);
+      expect(await other.read('b', run.runId)).toBeUndefined();
+      expect(await other.read('a', newRunId(world.clock.nowMs))).toBeUndefined();
+    });
+
+    test('the same run again replaces it, also with less', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const run = ended(world);
+      await archive.write(run, { ...run, text: text(300_000) });
+      await archive.write(run, { ...run, text: 'short' });
+      expect(await archive.read('a', run.runId)).toEqual({ ...run, text: 'short' });
+      expect(await world.leftovers()).toEqual([`run-${run.runId}`]);
+    });
+
+    test('a run is gone after its time, and is not written any more then', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world, { ttlS: 1 });
+      const run = ended(world);
+      await archive.write(run, run);
+      await endOf(world, `run-${run.runId}`, 10_000);
+      expect(await archive.read('a', run.runId)).toBeUndefined();
+      expect(await archive.write(run, run)).toBe(0);
+      expect(await world.leftovers()).toEqual([]);
+    });
+
+    test('an erased run stays erased, also when a worker writes it just then', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const run = ended(world);
+      await archive.write(run, run);
+      expect(await archive.drop('b', run.runId)).toBe(false);
+      expect(await archive.read('a', run.runId)).toEqual(run);
+      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await archive.write(run, run)).toBe(0);
+      expect(await archive.read('a', run.runId)).toBeUndefined();
+      expect(await world.leftovers()).toEqual([]);
+    });
+
+    test('a run that is erased while its bytes are on their way leaves none', async () => {
+      const world = await makeWorld();
+      const { deps } = await world.process();
+      const other = await makeArchive(world);
+      const run = ended(world);
+      const blobs = await deps.blobs();
+      const late: typeof blobs = {
+        ...blobs,
+        async put(...args) {
+          await other.drop('a', run.runId);
+          await blobs.put(...args);
+        },
+      };
+      expect(await (await makeArchive(world, { blobs: async () => late })).write(run, run)).toBe(0);
+      expect(await world.leftovers()).toEqual([]);
+    });
+
+    test('a run that begins with the same id after the erasure is kept again', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const run = ended(world);
+      await archive.drop('a', run.runId);
+      const at = new Date(world.clock.nowMs + 1_000).toISOString();
+      expect(await archive.write({ ...run, createdAt: at, endedAt: at }, run)).toBeGreaterThan(0);
+    });
+
+    test('a definition is found by its digest', async () => {
+      const world = await makeWorld();
+      const definition = { id: 'support', instructions: text(5_000), tools: [] };
+      await (await makeArchive(world)).writeDefinition('0123abcd', definition);
+      expect(await (await makeArchive(world)).readDefinition('0123abcd')).toEqual(definition);
+      expect(await (await makeArchive(world)).readDefinition('ffff')).toBeUndefined();
+    });
+
+    test('bytes that are damaged, or of another version, are no run', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const blobs = await (await world.process()).deps.blobs();
+      const run = ended(world);
+      const put = (bytes: Buffer) => blobs.put(`run-${run.runId}`, 'record', bytes, world.clock.nowMs + 60_000);
+      await put(Buffer.from([1, 2, 3, 4]));
+      await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
+      await put(Buffer.from([9, 2, 3, 4]));
+      await expect(archive.read('a', run.runId)).rejects.toThrow('another version');
+    });
+  });
+}
+
+/** Redis removes its own blobs by its own clock; elsewhere workers do, by theirs. */
+async function endOf(world: FilesWorld, owner: string, laterMs: number): Promise<void> {
+  world.clock.nowMs += laterMs;
+  if (world.store.kind === 'redis') await world.redis.pexpireat(world.keys.blobs(owner), 1);
+  await world.sweep();
+}
