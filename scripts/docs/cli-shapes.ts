@@ -5,6 +5,7 @@ import { acceptedRun } from '../../src/producer/http/openapi.ts';
 import { approvalView } from '../../src/producer/client/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/producer/client/costs.ts';
+import { auditView } from '../../src/producer/client/audit/audit.ts';
 import { flowReport } from '../../src/producer/client/flows/flow-report.ts';
 import { flowView } from '../../src/producer/client/flows/flows.ts';
 import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
@@ -137,6 +138,7 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     is: 'an object: `accepted`, the names of tools, and `pins`, a [McpPins](http.md#mcppins)',
   },
   costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
+  'audit list': { as: 'document', shape: z.array(auditView), is: 'an array of [AuditEntries](http.md#auditentry)' },
   'flows list': {
     as: 'document',
     shape: z.array(flowView),

@@ -54,6 +54,7 @@ export type {
 export type { BatchQuote, BatchRequestInput, BatchStatus, BatchView } from '../shared/contract/batch.ts';
 export type { Budgets, BudgetSettings, TopUpOptions, TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
+export type { AuditPage, AuditQuery, AuditView } from './client/audit/audit.ts';
 export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';
 export type { FlowsPage, FlowsQuery, FlowView } from './client/flows/flows.ts';
 export type { ApprovalKind, ApprovalsPage, ApprovalsQuery, ApprovalView } from './client/approvals.ts';

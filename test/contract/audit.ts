@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { auditRetentionMs, type AuditEntry } from '../../src/shared/contract/audit.ts';
 import { auditReach, readAudit } from '../../src/shared/state/audit/audit-stream.ts';
+import type { OutgoingEvent } from '../../src/shared/state/script.ts';
 import { until } from '../support/redis.ts';
 import { aFinding, aLeak, foundAt as at } from './audit-events.ts';
 import type { RedisWorld } from './redis-world.ts';
@@ -149,6 +150,30 @@ export function auditContract(name: string, makeWorld: () => Promise<RedisWorld>
         code: 'internal',
       });
       expect(await world.events(runId)).toHaveLength(3);
+    });
+
+    test('a denial of a rule is an entry without the words of the rule, and what a rule allows is none', async () => {
+      const world = await makeWorld();
+      const runId = await seeded(world, { tenant: 'shop' });
+      const own = { runId, owner: (await claimed(world, runId)).owner, tenant: 'shop' };
+      const decided = (action: string): OutgoingEvent => ({
+        runId,
+        timestamp: at,
+        agentId: 'support',
+        type: 'policy.decision',
+        subject: 'tool_call',
+        action,
+        ruleId: 'no-mail',
+        reason: 'canary',
+        toolCallId: action,
+        toolName: 'send_mail',
+      });
+      await world.runs.flush(own, 3, [decided('allow'), decided('deny'), decided('request_approval')]);
+      const [entry, ...others] = await auditedBy(world, 'shop', 1);
+      expect(others).toEqual([]);
+      const head = { v: 1, at, tenant: 'shop', runId, agent: 'support', sequenceNumber: 5, kind: 'denial' };
+      const call = { subject: 'tool_call', ruleId: 'no-mail', toolCallId: 'deny', toolName: 'send_mail' };
+      expect(entry).toEqual({ ...head, ...call });
     });
 
     test('the stream has no value that a finding was shown with', async () => {

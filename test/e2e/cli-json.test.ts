@@ -152,6 +152,7 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'mcp pins': after(pinned),
   'mcp accept': after(pinned, 'files'),
   costs: after(ended),
+  'audit list': after(withFlow),
   'flows list': after(withFlow),
   'flows report': after(withFlow),
   'files list': after(uploaded),

@@ -5,6 +5,7 @@ import { nearest } from '../../shared/base/nearest.ts';
 import { asRunError, type ErrorCode, type RunError } from '../../shared/base/errors.ts';
 import { addAgents } from './agents.ts';
 import { addApprovals } from './approvals.ts';
+import { addAudit } from './audit.ts';
 import { addBatch } from './batch/batch.ts';
 import { addBatches } from './batch/batches.ts';
 import { addBudget } from './budget.ts';
@@ -62,6 +63,7 @@ const commands: readonly AddCommand[] = [
   addBudget,
   addCosts,
   addFlows,
+  addAudit,
   addRuns,
   addFiles,
   addThreads,

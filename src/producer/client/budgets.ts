@@ -14,6 +14,7 @@ import {
   budgetCap,
 } from '../../shared/contract/money.ts';
 import { requireOperator, checkRunId } from './accept/validate.ts';
+import { noteDeed } from './audit/note-deed.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 import type { AccountWindow, Cap } from '../../shared/state/money/accounts.ts';
@@ -85,9 +86,20 @@ export class RedisBudgets implements Budgets {
     const { maxCostUsd, maxCostMicrocents, onExceed } = parsed;
     const cap = { capMicrocents: microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd'), onExceed };
     const account = accountInTotal('batch', name.id);
-    return await reach(this.#client, ({ core, redis, tenant }) =>
-      setBudget({ redis, keys: core.keys, tenant, account }, cap),
-    );
+    return await reach(this.#client, async (at) => {
+      const { core, redis, tenant } = at;
+      const view = await setBudget({ redis, keys: core.keys, tenant, account }, cap);
+      const { capMicrocents: microcents, onExceed: then } = cap;
+      await noteDeed(at, {
+        kind: 'budget',
+        change: 'set',
+        scope: 'batch',
+        accountId: name.id,
+        microcents,
+        onExceed: then,
+      });
+      return view;
+    });
   }
 
   async topUp(
@@ -159,8 +171,10 @@ export function parseAccountName(name: string): AccountName | undefined {
 
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
 export async function topUpAccount(name: AccountName, { microcents, key }: TopUp, at: Reached): Promise<BudgetView> {
-  const view = await topUp(await locate(name, at), microcents, key);
-  if (view) return view;
+  const topped = await topUp(await locate(name, at), microcents, key);
+  if (topped?.added)
+    await noteDeed(at, { kind: 'budget', change: 'top_up', scope: name.scope, accountId: name.id, microcents });
+  if (topped) return topped.view;
   throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
 }
 

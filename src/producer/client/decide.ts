@@ -124,6 +124,7 @@ async function apply(record: RunRecord, decision: Decision, at: Reached): Promis
     defined({
       verdicts,
       by,
+      actor: at.by,
       summary,
       atMs,
       entry: { v: 1, t: 'decided', at: new Date(atMs).toISOString(), budget, by: budget ? by : undefined },

@@ -7,7 +7,9 @@ import type { RunEvent } from '../../shared/contract/event.ts';
 import type { ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
+import { defined } from '../../shared/base/collections.ts';
 import type { Rights } from './accept/validate.ts';
+import type { AuditPage, AuditQuery, AuditView } from './audit/audit.ts';
 import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
 import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
 import type { Batches } from './batches/batches.ts';
@@ -82,11 +84,11 @@ export class MillraceClient implements AsyncDisposable {
   /**
    * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
    * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
-   * runs that it accepts carry `requestId` into the log lines of their workers. Throws `validation` over HTTP, where the API key
+   * runs that it accepts carry `requestId` into the log lines of their workers; what it does is in the audit log as done `by`. Throws `validation` over HTTP, where the API key
    * names the tenant.
    */
-  forTenant(tenant: string, rights?: Rights, requestId?: string): MillraceClient {
-    return new MillraceClient(this.#operations.forTenant(tenant, rights, requestId));
+  forTenant(tenant: string, rights?: Rights, requestId?: string, by?: string): MillraceClient {
+    return new MillraceClient(this.#operations.forTenant(tenant, rights, requestId, by));
   }
 
   /**
@@ -326,6 +328,30 @@ export class MillraceClient implements AsyncDisposable {
    */
   async flowReport(query: FlowReportQuery = {}): Promise<FlowReport> {
     return await this.#operations.flowReport(query);
+  }
+
+  /**
+   * A page of the audit log of the tenant: what people decided, what rules denied, what guards found, changes of budgets and keys,
+   * pauses and erasures. Needs the rights of an operator (`forbidden`), over HTTP the scope `admin`. Throws `validation`.
+   */
+  async audit(query: AuditQuery = {}): Promise<AuditPage> {
+    return await this.#operations.audit(query);
+  }
+
+  /**
+   * All entries of the audit log after one, the oldest first, as far as they are there now. Throws as {@link audit}.
+   *
+   * @example
+   * for await (const entry of mill.auditEntries()) console.log(JSON.stringify(entry));
+   */
+  async *auditEntries(query: Omit<AuditQuery, 'order' | 'limit'> = {}): AsyncGenerator<AuditView, void, void> {
+    let { after } = query;
+    for (;;) {
+      const { entries, next } = await this.audit(defined({ ...query, after, order: 'oldest', limit: 500 }));
+      yield* entries;
+      if (next === undefined) return;
+      after = next;
+    }
   }
 
   /**

@@ -8,6 +8,7 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
 import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
 import type { Rights } from './accept/validate.ts';
+import type { AuditPage, AuditQuery } from './audit/audit.ts';
 import type { Batches } from './batches/batches.ts';
 import type { Budgets } from './budgets.ts';
 import type { OpenTurn } from './chat/known-turn.ts';
@@ -81,6 +82,7 @@ export interface Operations {
   approvals(query: ApprovalsQuery): Promise<ApprovalsPage>;
   flows(query: FlowsQuery): Promise<FlowsPage>;
   flowReport(query: FlowReportQuery): Promise<FlowReport>;
+  audit(query: AuditQuery): Promise<AuditPage>;
   costs(query: CostQuery): Promise<CostReport>;
   media(handle: string): Promise<MediaFile>;
   progress(runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
@@ -93,7 +95,7 @@ export interface Operations {
   diagnose(): Promise<Diagnosis>;
   writeProblem(): Promise<WriteProblem | undefined>;
   /** The same for another tenant. `undefined` rights are those of this one. */
-  forTenant(tenant: string, rights: Rights | undefined, requestId: string | undefined): Operations;
+  forTenant(tenant: string, rights: Rights | undefined, requestId: string | undefined, by?: string): Operations;
   /** Ends all iterations and closes the connections, unless they are another's. */
   close(): Promise<void>;
 }

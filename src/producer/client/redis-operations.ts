@@ -3,6 +3,7 @@ import { acceptRun, acceptRuns } from './accept/accept.ts';
 import type { Rights } from './accept/validate.ts';
 import { listApprovals } from './approvals.ts';
 import { readMedia, readProgress, writeProgress } from './artifacts.ts';
+import { readAuditLog } from './audit/audit.ts';
 import { RedisBatches } from './batches/redis-batches.ts';
 import { RedisBudgets } from './budgets.ts';
 import { cancelRun } from './cancel.ts';
@@ -84,6 +85,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     approvals: (query) => listApprovals(query, client),
     flows: (query) => listFlows(query, client),
     flowReport: (query) => readFlowReport(query, client),
+    audit: (query) => readAuditLog(query, client),
     costs: (query) => readCosts(query, client),
     media: (handle) => readMedia(handle, client),
     progress: (runId, query) => readProgress(runId, query, client),
@@ -95,9 +97,9 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     providers: () => fleetProviders(client),
     diagnose: () => diagnose(client),
     writeProblem: () => core.writes.look(),
-    forTenant: (other, rights, requestId) =>
+    forTenant: (other, rights, requestId, by) =>
       redisOperations(
-        { tenant: checkTenant(other), rights: atMost(client.rights, rights), requestId, core },
+        { tenant: checkTenant(other), rights: atMost(client.rights, rights), requestId, by, core },
         async () => {},
       ),
     close,

@@ -26,7 +26,7 @@ export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]
     const { access } = request.routeOptions.config;
     if (access === undefined || access === 'open') return;
     const { tenant, caller, rights } = identify(request, access, apiKeys);
-    request.mill = mill.forTenant(tenant, rights, request.id);
+    request.mill = mill.forTenant(tenant, rights, request.id, caller);
     request.caller = caller;
     request.tenant = tenant;
     request.rights = rights;

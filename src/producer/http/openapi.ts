@@ -20,6 +20,7 @@ import { budgetView, runUsage } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { batchView, runsBatchRequest, wireBatchRequest } from '../../shared/contract/batch.ts';
+import { auditView } from '../client/audit/audit.ts';
 import { approvalView } from '../client/approvals.ts';
 import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
@@ -82,6 +83,7 @@ z.globalRegistry
   .add(budgetView, { id: 'Budget' })
   .add(costReport, { id: 'CostReport' })
   .add(flowView, { id: 'Flow' })
+  .add(auditView, { id: 'AuditEntry' })
   .add(flowReport, { id: 'FlowReport' })
   .add(batchView, { id: 'Batch' })
   .add(runsBatchRequest, { id: 'RunsBatchRequest' })

@@ -21,6 +21,7 @@ import { readJsonBodies } from './read-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
+import { auditRoutes } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { fileRoutes } from './routes/openai/files.ts';
@@ -128,6 +129,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   decisionRoutes,
   moneyRoutes,
   flowRoutes,
+  auditRoutes,
   fleetRoutes,
   mcpPinRoutes,
   threadRoutes,

@@ -4,6 +4,7 @@ import { parseApiKeys, type ApiKey, type Config } from '../../shared/contract/co
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { Redactor, cutText } from '../../shared/base/redact.ts';
+import { auditApiKeys } from '../../shared/state/audit/api-keys.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
 import { clientOptions, type RunFact } from '../client/options.ts';
 import { ClientCore } from '../client/client-core.ts';
@@ -56,6 +57,7 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });
     await listen(server.app, config);
     const closing = new AbortController();
+    void noteApiKeys(core, apiKeys, log);
     void registerAgentsOf(config.MILLRACE_AGENTS, mill, log, closing.signal);
     const { port } = server.app.server.address() as AddressInfo;
     advancing = await mill.batches.advance({
@@ -76,6 +78,16 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
   } catch (error) {
     await mill.close();
     throw error;
+  }
+}
+
+/** While Redis is away for long nothing is noted: the next start compares with what is known. */
+async function noteApiKeys(core: ClientCore, apiKeys: readonly ApiKey[], log: Log): Promise<void> {
+  const note = () => core.reach((redis) => auditApiKeys({ redis, keys: core.keys }, apiKeys));
+  try {
+    await core.patiently(note, core.closing);
+  } catch (error) {
+    if (!core.closing.aborted) log.warn({ err: error }, 'changes of API keys are not in the audit log');
   }
 }
 

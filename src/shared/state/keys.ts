@@ -163,6 +163,8 @@ const auditKeyNames = (prefix: string) => ({
   audits: `${prefix}:_:audits`,
   /** Stream of what guards found in the runs of a tenant; a field `a` with each entry as JSON. Added to with the event itself. */
   audit: (tenant: string) => `${prefix}:{audit:${tenant}}:entries`,
+  /** Hash of the API keys that producers were started with last: the first digits of each to its tenant and scopes. */
+  apiKeys: `${prefix}:_:api-keys`,
   /** Set of entries that have come from a run already; only in a Cluster. */
   auditMoved: (tenant: string, runId: string) => `${prefix}:{audit:${tenant}}:moved:${runId}`,
 });

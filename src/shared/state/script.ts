@@ -115,7 +115,7 @@ export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBL
 
 /** In a Cluster: publishes what a script wrote to the run for the streams of all runs. The caller does not wait; what fails is published later. */
 export function publishLifecycle({ lifecycle }: RunKeySpace, runId: string, events: readonly OutgoingEvent[]): void {
-  if (events.some(({ type }) => isLifecycle(type) || isAudited(type))) void lifecycle.publish(runId);
+  if (events.some((event) => isLifecycle(event.type) || isAudited(event))) void lifecycle.publish(runId);
 }
 
 /** Long enough for a client that repeats its request. */
@@ -141,7 +141,7 @@ export function scriptEvent(event: OutgoingEvent): string {
 
 /** The same for scripts that know the audit stream of the run's tenant: an audited event comes with its entry there. */
 export function auditedEvent(event: OutgoingEvent, tenant: string | undefined): string {
-  if (!isAudited(event.type)) return flagged(event);
+  if (!isAudited(event)) return flagged(event);
   if (tenant === undefined) throw unaudited(event.type);
   return `A${jsonText(auditOf(event, tenant))}\n${jsonText(event)}`;
 }
@@ -152,7 +152,7 @@ export async function auditKeyFor(
   { runId, tenant }: { readonly runId: string; readonly tenant?: string | undefined },
   events: readonly OutgoingEvent[],
 ): Promise<string | undefined> {
-  if (tenant === undefined || !events.some(({ type }) => isAudited(type))) return undefined;
+  if (tenant === undefined || !events.some((event) => isAudited(event))) return undefined;
   return await lifecycle.auditKeyFor(runId, tenant);
 }
 
@@ -162,7 +162,7 @@ export function eventStart(event: { readonly type: EventBody['type'] } & Record<
 }
 
 function flagged(event: { readonly type: EventBody['type'] }): string {
-  if (isAudited(event.type)) throw unaudited(event.type);
+  if (isAudited(event)) throw unaudited(event.type);
   return (isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N') + jsonText(event);
 }
 

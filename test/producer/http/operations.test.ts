@@ -175,6 +175,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /readyz',
     'get /v1/agents',
     'get /v1/approvals',
+    'get /v1/audit',
     'get /v1/batches',
     'get /v1/batches/{id}',
     'get /v1/batches/{id}/events',

@@ -173,6 +173,8 @@ export interface Caller {
   readonly rights: Rights;
   /** Of the HTTP request, for the lines of logs. */
   readonly requestId: string | undefined;
+  /** Who asks, for the audit log: the API key by its digest, or a name. Undefined: a process with a connection to Redis. */
+  readonly by?: string | undefined;
 }
 
 /** Throws `forbidden` for a caller. `what` completes "… needs the scope admin". */

@@ -26,6 +26,7 @@ import {
 } from '../../../shared/state/batch/batches.ts';
 import { type FileInfo, noSuchFile } from '../../../shared/state/files/files.ts';
 import type { ClientFor } from '../../batch/advance/consumer.ts';
+import { noteDeed } from '../audit/note-deed.ts';
 import type { Budgets } from '../budgets.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { stoppable } from '../stop-signal.ts';
@@ -111,6 +112,7 @@ export class RedisBatches implements Batches {
     const own = (await this.#load(id)).record.id;
     const before = await this.#reach((store) => store.pause(own));
     refuseEnding(own, before, ['quoted']);
+    if (before !== 'paused') await this.#note('paused', own);
     return await this.get(own);
   }
 
@@ -119,6 +121,7 @@ export class RedisBatches implements Batches {
     const resumed = await this.#reach((store) => store.resume(own, Date.now()));
     refuseEnding(own, resumed?.before);
     await this.#addJob(own, resumed?.job);
+    if (resumed?.before === 'paused') await this.#note('resumed', own);
     return await this.get(own);
   }
 
@@ -163,6 +166,10 @@ export class RedisBatches implements Batches {
     if (found?.record.tenant !== this.#client.tenant)
       throw new RunError('not_found', `there is no batch ${id.slice(0, 64)}`);
     return found;
+  }
+
+  async #note(change: 'paused' | 'resumed', batchId: string): Promise<void> {
+    await reach(this.#client, (at) => noteDeed(at, { kind: 'pause', change, batchId }));
   }
 
   async #addJob(id: string, job: number | undefined): Promise<void> {

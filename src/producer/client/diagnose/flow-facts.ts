@@ -1,5 +1,6 @@
 import { auditedSince, auditReach, readAudit } from '../../../shared/state/audit/audit-stream.ts';
 import type { Connected } from '../client-core.ts';
+import { isFound } from '../flows/flows.ts';
 
 /** What guards found in the runs of a tenant in the last day, and how far back its audit goes. */
 export interface FlowFacts {
@@ -28,8 +29,9 @@ export async function flowFacts({ core: { keys }, redis }: Connected): Promise<r
         readAudit({ redis, keys }, tenant, range, maxCounted),
         auditReach({ redis, keys }, tenant),
       ]);
-      const blocked = found.filter(({ entry }) => entry?.decision === 'blocked').length;
-      return { tenant, lastDay: found.length, blocked, coversMs: isFull ? now - oldestMs : undefined };
+      const flows = found.flatMap(({ entry }) => (entry && isFound(entry) ? [entry] : []));
+      const blocked = flows.filter(({ decision }) => decision === 'blocked').length;
+      return { tenant, lastDay: flows.length, blocked, coversMs: isFull ? now - oldestMs : undefined };
     }),
   );
 }

@@ -77,7 +77,7 @@ export async function readFlowReport(input: FlowReportQuery, { core, tenant }: T
       to = `(${id}`;
       if (!entry || Date.parse(entry.at) < since) continue;
       if (entry.kind === 'flow') tally.add(entry);
-      else tally.leaks += 1;
+      else if (entry.kind === 'leak') tally.leaks += 1;
     }
     isWhole = found.length < batchSize;
   }

@@ -73,7 +73,7 @@ export async function listFlows(input: FlowsQuery, { core, tenant }: TenantClien
     if (scanned === 0) newest = found[0]?.id ?? newest;
     for (const { id, entry } of found) {
       to = `(${id}`;
-      if (entry && fits(entry)) flows.push(viewOf(entry));
+      if (entry && isFound(entry) && fits(entry)) flows.push(viewOf(entry));
       if (flows.length === query.limit) return { flows, cursor: id, newest };
     }
     if (found.length < batchSize) return { flows, newest };
@@ -81,7 +81,14 @@ export async function listFlows(input: FlowsQuery, { core, tenant }: TenantClien
   return { flows, cursor: to.slice(1), newest };
 }
 
-function viewOf(entry: AuditEntry): FlowView {
+type Found = Extract<AuditEntry, { readonly kind: z.infer<typeof flowKind> }>;
+
+/** What guards found. The other entries are in the audit log. */
+export function isFound(entry: AuditEntry): entry is Found {
+  return entry.kind === 'flow' || entry.kind === 'leak';
+}
+
+function viewOf(entry: Found): FlowView {
   const { v: _, ...view } = entry;
   return view;
 }

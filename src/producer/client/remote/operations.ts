@@ -67,6 +67,7 @@ function remoteOperations(link: Link): Operations {
     approvals: (query) => link.json({ path: '/v1/approvals', query }),
     flows: (query) => link.json({ path: '/v1/flows', query }),
     flowReport: (query) => link.json({ path: '/v1/flows/report', query, answerMs: manyAnswerMs }),
+    audit: (query) => link.json({ path: '/v1/audit', query: { ...query } }),
     costs: (query) => link.json({ path: '/v1/costs', query: { ...query } }),
     media: (handle) => media(link, handle),
     progress: (runId, query) => progress(link, runId, query),

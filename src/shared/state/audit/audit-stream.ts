@@ -1,8 +1,16 @@
-import { auditEntry, auditRetentionMs, maxAuditEntries, type AuditEntry } from '../../contract/audit.ts';
-import { jsonOr } from '../../base/json.ts';
+import {
+  auditEntry,
+  auditRetentionMs,
+  auditVersion,
+  maxAuditEntries,
+  type AuditEntry,
+  type Deed,
+} from '../../contract/audit.ts';
+import { jsonOr, jsonText } from '../../base/json.ts';
 import type { KeySpace } from '../keys.ts';
 import { loadScript, runScript } from '../script.ts';
 
+const deedScript = loadScript(import.meta.url, './add-deed.lua');
 const moveScript = loadScript(import.meta.url, './move-entry.lua');
 
 /** As long as a run keeps what it has not published. */
@@ -21,6 +29,21 @@ export async function moveAuditEntry(
   await Promise.all([
     runScript(redis, moveScript, own, [id, json, rememberedS], { doing: `audit of run ${runId}` }),
     noteAudit({ redis, keys }, tenant),
+  ]);
+}
+
+/** What someone did, as an entry. */
+export function deedText(deed: Deed, tenant: string): string {
+  return jsonText({ v: auditVersion, tenant, ...deed });
+}
+
+/** Adds what someone did, right after it. Throws `queue_unavailable`: the request that did it is then sent again. */
+export async function addDeed(space: KeySpace, tenant: string, deed: Deed): Promise<void> {
+  const key = space.keys.audit(tenant);
+  const entry = [deedText(deed, tenant)];
+  await Promise.all([
+    runScript(space.redis, deedScript, [key], entry, { doing: `audit of tenant ${tenant}` }),
+    noteAudit(space, tenant),
   ]);
 }
 
@@ -51,14 +74,19 @@ export interface AuditRange {
   readonly to: string;
 }
 
-/** Entries of a tenant, the newest first. */
+/** Entries of a tenant, the newest first unless `oldest` is asked for. */
 export async function readAudit(
   { redis, keys }: KeySpace,
   tenant: string,
   { from, to }: AuditRange,
   count: number,
+  first: 'newest' | 'oldest' = 'newest',
 ): Promise<readonly FoundEntry[]> {
-  const entries = await redis.xrevrange(keys.audit(tenant), to, from, 'COUNT', count);
+  const key = keys.audit(tenant);
+  const entries =
+    first === 'newest'
+      ? await redis.xrevrange(key, to, from, 'COUNT', count)
+      : await redis.xrange(key, from, to, 'COUNT', count);
   return entries.map(([id, [, json = '']]) => ({ id, entry: auditEntry.safeParse(jsonOr(json)).data }));
 }
 

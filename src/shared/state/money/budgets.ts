@@ -30,17 +30,26 @@ export async function setBudget({ redis, ...budget }: BudgetAccount, cap: Cap): 
   return budgetViewOf(budget.account, Object.fromEntries(pairsOf(fields)), waiting);
 }
 
+/** The account after a top-up. `added` is false for one with a key that was there before. */
+export interface ToppedUp {
+  readonly view: BudgetView;
+  readonly added: boolean;
+}
+
 /** Adds money, once for each key. Answers undefined for an account without a cap, to which nothing is added. */
 export async function topUp(
   { redis, known, ...budget }: BudgetAccount,
   microcents: number,
   key: string | undefined,
-): Promise<BudgetView | undefined> {
+): Promise<ToppedUp | undefined> {
   const args = [microcents, key === undefined ? '' : `t:${key}`, ttlOf(budget.account), known ? 1 : 0];
   const doing = 'top-up of a budget';
-  const reply = (await runScript(redis, topUpScript, keysOf(budget), args, { doing })) as [0] | [1, string[], number];
+  const reply = (await runScript(redis, topUpScript, keysOf(budget), args, { doing })) as
+    | [0]
+    | [1, string[], number, 0 | 1];
   if (reply[0] === 0) return undefined;
-  return budgetViewOf(budget.account, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+  const view = budgetViewOf(budget.account, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+  return { view, added: reply[3] === 1 };
 }
 
 function keysOf({ keys, tenant, account: { scope, id, windowStart } }: Omit<BudgetAccount, 'redis'>): [string, string] {

@@ -55,7 +55,7 @@ export function gatheredFlush(space: RunKeySpace): FlushRun {
     const { promise, resolve, reject } = Promise.withResolvers<CommitReply>();
     const { runId, tenant } = run;
     const texts = events.map((event) => auditedEvent(event, tenant));
-    const auditOf = events.some(({ type }) => isAudited(type)) ? tenant : undefined;
+    const auditOf = events.some((event) => isAudited(event)) ? tenant : undefined;
     const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
     // Timers that fire in the same tick run before this does.
     if (waiting.length === 0) setImmediate(send);

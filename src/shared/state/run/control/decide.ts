@@ -2,7 +2,16 @@ import { readDecision, type CallVerdict, type Refusal } from '../../../contract/
 import { assertNever } from '../../../base/errors.ts';
 import { jsonText } from '../../../base/json.ts';
 import { loadScript, type RunKeySpace, runOnRun } from '../../script.ts';
-import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, waitEndArgs } from '../waits/resume.ts';
+import { deedText } from '../../audit/audit-stream.ts';
+import {
+  afterWait,
+  resumedEvent,
+  waitingRun,
+  type ResumedRun,
+  type WaitEnd,
+  type WaitingRun,
+  waitEndArgs,
+} from '../waits/resume.ts';
 
 const script = loadScript(import.meta.url, './decide.lua');
 
@@ -11,6 +20,8 @@ export interface Decide extends WaitEnd {
   readonly verdicts: readonly CallVerdict[];
   /** The name of the person, if known. */
   readonly by?: string | undefined;
+  /** Who asks, for the audit log, where no person is named. */
+  readonly actor?: string | undefined;
 }
 
 /**
@@ -42,15 +53,19 @@ export async function decideAboutRun(space: RunKeySpace, runId: string, decide: 
     ...waitEndArgs(space, runId, event, decide),
     decide.entry.budget ? 1 : 0,
     decide.by ?? '',
+    auditOfMoney(run, decide),
     ...decide.verdicts.flatMap(({ id, verdict, vote, decision }) => [
       id,
       verdict,
       vote.fingerprint,
       jsonText(vote),
       decision,
+      auditOfCall(run, decide, { id, verdict, edited: vote.edited }).slice(0, -1),
     ]),
   ];
-  const reply = (await runOnRun(space, runId, script, args, { doing: `decision about run ${runId}` })) as Reply;
+  const auditKey = await space.lifecycle.auditKeyFor(runId, run.tenant);
+  const doing = `decision about run ${runId}`;
+  const reply = (await runOnRun(space, runId, script, args, { doing, auditKey })) as Reply;
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };
@@ -59,6 +74,7 @@ export async function decideAboutRun(space: RunKeySpace, runId: string, decide: 
     case 2:
       return { kind: 'refused', refusal: refusalOf(runId, reply[1], reply[2], reply[3]) };
     case 3:
+      await space.lifecycle.publish(runId);
       return { kind: 'recorded' };
     case 4: {
       const [, ...ended] = reply;
@@ -67,6 +83,26 @@ export async function decideAboutRun(space: RunKeySpace, runId: string, decide: 
     default:
       return assertNever(reply[0]);
   }
+}
+
+/** What every entry about a decision says of who, when and about what. */
+function auditHead({ runId, request }: WaitingRun, { by, actor, atMs }: Decide) {
+  const at = new Date(atMs).toISOString();
+  return { kind: 'decision', at, by: by ?? actor, runId, agent: request.agent } as const;
+}
+
+function auditOfMoney(run: WaitingRun, decide: Decide): string {
+  const { budget } = decide.entry;
+  if (!budget) return '';
+  return deedText({ ...auditHead(run, decide), verdict: budget === 'approve' ? 'approved' : 'rejected' }, run.tenant);
+}
+
+interface DecidedCall extends Pick<CallVerdict, 'id' | 'verdict'> {
+  readonly edited: true | undefined;
+}
+
+function auditOfCall(run: WaitingRun, decide: Decide, { id, verdict, edited }: DecidedCall): string {
+  return deedText({ ...auditHead(run, decide), verdict, toolCallId: id, edited }, run.tenant);
 }
 
 function refusalOf(runId: string, why: Refusal['why'], id: string, detail: string | number): Refusal {
