@@ -1,5 +1,5 @@
 // Builds dist/ for the image and for npm: types and JavaScript by tsc, everything that is not TypeScript copied beside
-// it, the package's manifest checked, and the public doors opened once.
+// it, the console bundled, the package's manifest checked, and the public doors opened once.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,12 +18,18 @@ const { status } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconf
 if (status !== 0) process.exit(status ?? 1);
 const assets = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
-  .map((entry) => join(entry.parentPath, entry.name));
+  .map((entry) => join(entry.parentPath, entry.name))
+  .filter((file) => !file.startsWith(join(root, 'src/producer/console/')));
 for (const asset of assets) {
   const copy = join(root, 'dist', asset.slice(join(root, 'src').length));
   mkdirSync(dirname(copy), { recursive: true });
   copyFileSync(asset, copy);
 }
+const bundled = spawnSync(process.execPath, ['scripts/console.mjs', 'build', 'dist/producer/console'], {
+  cwd: root,
+  stdio: ['ignore', 2, 2],
+});
+if (bundled.status !== 0) process.exit(bundled.status ?? 1);
 const { messages, pkg } = await publint({ pkgDir: root, strict: true });
 for (const message of messages) console.error(`package.json: ${formatMessage(message, pkg)}`);
 if (messages.length > 0) process.exit(1);

@@ -7,7 +7,7 @@ const root = join(import.meta.dirname, '..');
 const loaders = new Set(['src/worker/agents/load-agents.ts']);
 
 function wholeHouse(): House {
-  const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
+  const paths = globSync('src/**/*.{ts,tsx}', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
     optionalDependencies: Record<string, string>;
@@ -203,6 +203,27 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     'exports everything of ./a.ts',
   ],
   ['an index that is not a public door', { 'src/worker/turn/index.ts': '' }, 'is not one of the three public doors'],
+  [
+    'a producer that loads the console',
+    {
+      'src/producer/http/a.ts': `import { b } from '../console/b.ts';`,
+      'src/producer/console/b.ts': 'export const b = 1;',
+    },
+    'producer may not import producer/console',
+  ],
+  [
+    'a console that loads more of the contract than types',
+    {
+      'src/producer/console/a.tsx': `import { run } from '../../shared/contract/run.ts'; export const a = <p>{run}</p>;`,
+      'src/shared/contract/run.ts': 'export const run = 1;',
+    },
+    'src/producer/console/a.tsx: is bundled for browsers, and loads ../../shared/contract/run.ts',
+  ],
+  [
+    'a console with a package that is not for it',
+    { 'src/producer/console/a.ts': `import { z } from 'zod';` },
+    'src/producer/console/a.ts: is bundled for browsers, and loads zod',
+  ],
   ['a computed import', { 'src/producer/a.ts': 'const name = "b"; await import(name);' }, 'imports a computed name'],
   [
     'an import of a file that does not exist',
@@ -269,6 +290,21 @@ test('the check accepts what the arrows and the fences allow', () => {
     'src/worker/jobs/a.ts': `import '../agents/load-agents.ts'; import { Worker } from 'bullmq';`,
     'src/worker/build.ts': `import './jobs/a.ts'; import '../shared/state/redis.ts'; import './ops/metrics/metrics.ts';`,
     'src/worker/main.ts': `import './build.ts'; export const env = process.env;`,
+  };
+  expect(sample(files)).toEqual([]);
+});
+
+test('the console may load its own files, its packages and plain words of the contract, and know every type of it', () => {
+  const files = {
+    'src/producer/console/a.tsx': `import './styles/a.css';
+      import { render } from 'preact';
+      import { b } from './b.ts';
+      import type { Run } from '../../shared/contract/run.ts';
+      import { ends } from '../../shared/contract/plain/ends.ts';
+      export const a = (run: Run) => render(<p>{ends}{b}{JSON.stringify(run)}</p>, document.body);`,
+    'src/producer/console/b.ts': 'export const b = 1;',
+    'src/shared/contract/run.ts': 'export type Run = string;',
+    'src/shared/contract/plain/ends.ts': 'export const ends = 1;',
   };
   expect(sample(files)).toEqual([]);
 });

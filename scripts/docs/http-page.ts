@@ -1,3 +1,4 @@
+import type { ConsoleSessions } from '../../src/shared/state/console-sessions.ts';
 import { ProducerMetrics } from '../../src/producer/http/metrics.ts';
 import { createServer } from '../../src/producer/http/server.ts';
 import type { Millrace } from '../../src/producer/client/millrace.ts';
@@ -70,6 +71,7 @@ async function openApi(): Promise<OpenApi> {
     redactor: new Redactor(),
     apiKeys: [],
     metrics: new ProducerMetrics(() => Promise.resolve({})),
+    sessions: {} as ConsoleSessions,
   });
   await server.app.ready();
   const document: unknown = server.app.swagger();

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { Millrace } from '../../src/producer/client/millrace.ts';
+import type { ConsoleSessions } from '../../src/shared/state/console-sessions.ts';
 import { ProducerMetrics } from '../../src/producer/http/metrics.ts';
 import { createServer } from '../../src/producer/http/server.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
@@ -67,6 +68,8 @@ async function listen(mill: Millrace, apiKeys: string, port = 0): Promise<string
     redactor: new Redactor([]),
     apiKeys: apiKeys === '' ? [] : parseApiKeys(apiKeys).keys,
     metrics: new ProducerMetrics(() => mill.queueDepths()),
+    // Nobody logs in to the console here.
+    sessions: {} as ConsoleSessions,
   });
   await server.app.listen({ host: '127.0.0.1', port });
   onTestFinished(() => server.close());

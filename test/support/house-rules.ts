@@ -14,6 +14,7 @@ export const arrows = {
   'shared/dialects': ['shared/base', 'shared/contract'],
   'shared/state': ['shared/base', 'shared/contract'],
   producer: shared,
+  'producer/console': ['shared/base', 'shared/contract'],
   'worker/guards': shared,
   'worker/llm': shared,
   'worker/prompt': shared,
@@ -59,10 +60,20 @@ const entryPoints =
   /^src\/((worker|producer|producer\/cli)\/main|worker\/index|producer\/client\/own-environment)\.ts$/;
 /** What a terminal or a browser shows, or a sandbox sends to its parent; everything else may end up in Redis. */
 const ownWriters =
-  /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/http\/console|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
+  /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/console\/.*|worker\/tools\/code-mode\/(child|engine|script-run))\.tsx?$/;
 const publicDoors = /^src\/(worker|producer|testing)\/index\.ts$/;
 /** What a browser or an edge function loads first. Nothing behind it needs Node, Redis or the schemas. */
 export const browserDoor = 'src/producer/client/remote/entry.ts';
+/** What the console is bundled from, besides its own files and the plain words of the contract. */
+const consolePackages: ReadonlySet<string> = new Set([
+  'preact',
+  'preact/hooks',
+  '@preact/signals',
+  'preact-iso',
+  'preact-iso/router',
+  '@tanstack/virtual-core',
+  'uplot',
+]);
 const browserPackages: ReadonlySet<string> = new Set(['eventsource-parser']);
 
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
@@ -83,6 +94,10 @@ export function violations(house: House): string[] {
   const found: string[] = [];
   for (const [path, module] of facts) {
     found.push(...ruleBreaks(path, module, house), ...turnBreaks(path, module));
+    if (roomOf(path) === 'producer/console') {
+      found.push(...consoleBreaks(path, module, house));
+      continue;
+    }
     for (const specifier of module.imports) {
       found.push(
         ...(specifier.startsWith('.') ? arrowBreaks(path, specifier, house) : fenceBreaks(path, specifier, house)),
@@ -94,6 +109,7 @@ export function violations(house: House): string[] {
 
 /** The room of a file, or undefined for a file that stands in no room. */
 export function roomOf(path: string): Room | undefined {
+  if (path.startsWith('src/producer/console/')) return 'producer/console';
   if (path.startsWith('src/producer/')) return 'producer';
   if (path.startsWith('src/testing/')) return 'testing';
   if (/^src\/worker\/[^/]+\.ts$/.test(path)) return 'worker/entry';
@@ -115,6 +131,21 @@ function ruleBreaks(path: string, module: ModuleFacts, house: House): string[] {
   if (module.stringifies && !ownWriters.test(path)) found.push(`${path}: writes JSON without jsonText`);
   if (module.importsComputed && !house.loaders.has(path)) found.push(`${path}: imports a computed name`);
   return found;
+}
+
+/** Types come from everywhere in the contract and cost nothing; what is really loaded ends up in the bundle. */
+function consoleBreaks(path: string, module: ModuleFacts, house: House): string[] {
+  const loaded = module.loads.filter((specifier) => !isForConsole(path, specifier));
+  const named = module.imports.filter((specifier) => specifier.startsWith('.') && !specifier.endsWith('.css'));
+  return [
+    ...named.flatMap((specifier) => arrowBreaks(path, specifier, house)),
+    ...loaded.map((specifier) => `${path}: is bundled for browsers, and loads ${specifier}`),
+  ];
+}
+
+function isForConsole(path: string, specifier: string): boolean {
+  if (!specifier.startsWith('.')) return consolePackages.has(specifier) || specifier === 'uplot/dist/uPlot.min.css';
+  return /^src\/(producer\/console|shared\/contract\/plain)\//.test(posix.join(posix.dirname(path), specifier));
 }
 
 /** What the program of a browser would load, from its door on, and has no use for. */

@@ -19,7 +19,10 @@ export interface ModuleFacts {
 
 /** Parses one TypeScript module. Throws when the parser finds a mistake, because a file it cannot read is not checked. */
 export function moduleFacts(path: string, source: string): ModuleFacts {
-  const { program, module, errors } = parseSync(path, source, { lang: 'ts', sourceType: 'module' });
+  const { program, module, errors } = parseSync(path, source, {
+    lang: path.endsWith('.tsx') ? 'tsx' : 'ts',
+    sourceType: 'module',
+  });
   if (errors.length > 0) throw new Error(`${path}: ${errors.map((error) => error.message).join('; ')}`);
   const found = {
     imports: [] as string[],

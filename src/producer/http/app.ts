@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
-import type { Scope } from '../../shared/contract/config.ts';
+import type { ApiKey, Scope } from '../../shared/contract/config.ts';
+import type { ConsoleSessions } from '../../shared/state/console-sessions.ts';
 import { orLate } from '../../shared/base/deadline.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
@@ -43,6 +44,11 @@ export interface Services {
   readonly keepAliveMs: number;
   /** Milliseconds that an answer of OpenAI's API waits for its run, and a stream for the next event. */
   readonly answerWaitMs: number;
+  /** None: every client of this machine is the tenant `default`. */
+  readonly apiKeys: readonly ApiKey[];
+  readonly sessions: ConsoleSessions;
+  /** Where the built console is. */
+  readonly consoleFolder: string;
 }
 
 /**

@@ -10,6 +10,7 @@ import { runQueue } from '../../shared/contract/queues.ts';
 import { newNonce, publicId } from '../../shared/base/ids.ts';
 import { invalid } from '../../shared/base/problems.ts';
 import { wireJson } from './wire-json.ts';
+import type { ConsoleSessions } from '../../shared/state/console-sessions.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { Millrace } from '../client/millrace.ts';
@@ -19,10 +20,12 @@ import { guardRoutes } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
 import { readJsonBodies } from './read-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
+import { consoleFolder } from './console-files.ts';
 import { describeRoutes } from './openapi.ts';
 import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { auditRoutes } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
+import { consoleRoutes } from './routes/console.ts';
 import { decisionRoutes } from './routes/decisions.ts';
 import { fileRoutes } from './routes/openai/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -36,6 +39,7 @@ import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
 import { serviceRoutes } from './routes/service.ts';
+import { sessionRoutes } from './routes/session.ts';
 import { startManyRoute, startRunRoute } from './routes/start-runs.ts';
 import { streamRoutes } from './routes/streams.ts';
 import { threadRoutes } from './routes/threads.ts';
@@ -68,6 +72,9 @@ export interface ServerOptions {
   /** None: every client is the tenant `default`, so listen on loopback only. */
   readonly apiKeys: readonly ApiKey[];
   readonly metrics: ProducerMetrics;
+  readonly sessions: ConsoleSessions;
+  /** Where the built console is; default: where this installation has it. */
+  readonly consoleFolder?: string;
   /** Milliseconds between signs of life on an event stream, default 15,000. */
   readonly keepAliveMs?: number;
   /** How long an answer of OpenAI's API waits for its run, in milliseconds, default 300,000. */
@@ -82,7 +89,7 @@ export interface ProducerServer {
 
 /** Builds the producer's HTTP server; call `app.listen`. Does not own `mill`. */
 export async function createServer(options: ServerOptions): Promise<ProducerServer> {
-  const { mill, config, log, redactor, apiKeys, metrics } = options;
+  const { mill, config, log, redactor, apiKeys, metrics, sessions } = options;
   const { keepAliveMs = defaultKeepAliveMs, answerWaitMs = defaultAnswerWaitMs } = options;
   const app = bareApp(options);
   const services: Services = {
@@ -94,6 +101,9 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
     readiness: new ProducerReadiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
     keepAliveMs,
     answerWaitMs,
+    apiKeys,
+    sessions,
+    consoleFolder: options.consoleFolder ?? consoleFolder,
   };
   // Bodies are checked by the client, which every way in passes; here their schemas are documentation.
   app.setValidatorCompiler<z.ZodType>(({ httpPart, schema }) => {
@@ -109,7 +119,7 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
   setHeaders(app);
   countRequests(app, metrics);
   watchAnswers(app, services.openAnswers);
-  guardRoutes(app, mill, apiKeys);
+  guardRoutes(app, mill, apiKeys, sessions);
   await describeRoutes(app);
   for (const route of routes) {
     const plugin: FastifyPluginAsync<object, RawServerDefault, ZodTypeProvider, Log> = async (scope) =>
@@ -140,6 +150,8 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   conversationRoutes,
   batchRoutes,
   serviceRoutes,
+  sessionRoutes,
+  consoleRoutes,
 ];
 
 function bareApp({ log, redactor }: ServerOptions): App {

@@ -5,6 +5,7 @@ import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { Redactor, cutText } from '../../shared/base/redact.ts';
 import { auditApiKeys } from '../../shared/state/audit/api-keys.ts';
+import { ConsoleSessions } from '../../shared/state/console-sessions.ts';
 import { redisSecrets } from '../../shared/state/connect.ts';
 import { clientOptions, type RunFact } from '../client/options.ts';
 import { ClientCore } from '../client/client-core.ts';
@@ -54,7 +55,9 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
   try {
     await core.files.open(log);
     await checkDurability(mill, config, log);
-    const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });
+    const sessions = new ConsoleSessions({ keys: core.keys, reach: (work) => core.reach(work) });
+    const redactor = producerRedactor(config);
+    const server = await createServer({ mill, config, log, redactor, apiKeys, metrics, sessions });
     await listen(server.app, config);
     const closing = new AbortController();
     void noteApiKeys(core, apiKeys, log);

@@ -4,6 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { expect, test } from 'vitest';
 import type { App } from '../../../src/producer/http/app.ts';
 import { guardRoutes, isLoopback } from '../../../src/producer/http/auth.ts';
+import type { ConsoleSessions } from '../../../src/shared/state/console-sessions.ts';
 import { sha256 } from '../../../src/shared/base/ids.ts';
 import { clientWorld, request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
@@ -129,7 +130,7 @@ test('with keys the origin does not matter: a browser adds no key by itself', as
 test('a route that does not say what access it needs cannot be made', async () => {
   const { mill } = await clientWorld();
   const app = fastify().withTypeProvider<ZodTypeProvider>() as unknown as App;
-  guardRoutes(app, mill, []);
+  guardRoutes(app, mill, [], {} as ConsoleSessions);
   expect(() => app.route({ method: 'GET', url: '/open-to-all', handler: async () => 'x' })).toThrow('/open-to-all');
 });
 

@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { parseApiKeys } from '../../../src/shared/contract/config.ts';
 import { createLog, silentLog } from '../../../src/shared/base/log.ts';
+import { ConsoleSessions } from '../../../src/shared/state/console-sessions.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
 import { createServer, type ProducerServer } from '../../../src/producer/http/server.ts';
@@ -20,6 +21,8 @@ export interface ServerWorldOptions {
   /** Receives every log line. Default: nothing is logged. */
   readonly lines?: string[];
   readonly secrets?: readonly string[];
+  /** Folder of a built console. */
+  readonly console?: string;
 }
 
 export interface ServerWorld extends ClientWorld {
@@ -33,7 +36,7 @@ export interface ServerWorld extends ClientWorld {
 
 /** A listening server on the real client and the test Redis. */
 export async function serverWorld(options: ServerWorldOptions = {}): Promise<ServerWorld> {
-  const { apiKeys, keepAliveMs, answerWaitMs, durability = 'any', client, lines, secrets = [] } = options;
+  const { apiKeys, keepAliveMs, answerWaitMs, durability = 'any', client, lines, secrets = [], console } = options;
   const world = await clientWorld(client);
   const metrics = new ProducerMetrics(() => world.mill.queueDepths());
   const redactor = new Redactor(secrets);
@@ -45,6 +48,8 @@ export async function serverWorld(options: ServerWorldOptions = {}): Promise<Ser
     redactor,
     apiKeys: apiKeys ? parseApiKeys(apiKeys).keys : [],
     metrics,
+    sessions: new ConsoleSessions({ keys: world.keys, reach: (work) => work(world.redis) }),
+    ...(console && { consoleFolder: console }),
     ...(keepAliveMs && { keepAliveMs }),
     ...(answerWaitMs && { answerWaitMs }),
   });

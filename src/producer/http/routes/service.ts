@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
-import { consoleHtml, consolePolicy } from '../console.ts';
 import { agentView } from '../../../shared/contract/agent/agent.ts';
 import { errors, route } from '../openapi.ts';
 import { readinessAnswer } from '../readiness.ts';
@@ -53,10 +52,6 @@ export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Ser
     return await reply.type(contentType).send(body);
   });
   app.get('/openapi.json', { schema: { hide: true }, config }, async () => app.swagger());
-  app.get('/', { schema: { hide: true }, config }, async (_request, reply) => {
-    void reply.headers({ 'content-security-policy': consolePolicy, 'referrer-policy': 'no-referrer' });
-    return await reply.type('text/html; charset=utf-8').send(consoleHtml);
-  });
   app.get('/v1/whoami', whoamiRoute, async ({ tenant, rights }) => ({ tenant, rights }));
   app.get('/v1/agents', agentsRoute, async ({ mill }) => ({
     agents: [...(await mill.agents())],

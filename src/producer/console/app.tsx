@@ -1,0 +1,246 @@
+import type { AnyComponent, ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ErrorBoundary, lazy } from 'preact-iso';
+import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
+import { asApiError, reachable, retryPause, type ApiError } from './api.ts';
+import { listenForKeys, shortcuts, useKeys } from './keys.ts';
+import { loadSession, logOut } from './log-in.ts';
+import { session } from './session.ts';
+import { chooseTheme, theme, themes } from './theme.ts';
+import { Dialog } from './ui/dialog.tsx';
+import { Notice, notify } from './ui/notice.tsx';
+import { Empty, Loading, Problem } from './ui/states.tsx';
+
+/** Each view is a chunk of its own, fetched when it is opened first. */
+const RunsView = lazy(async () => (await import('./views/runs/runs.tsx')).RunsView);
+const RunView = lazy(async () => (await import('./views/run/run.tsx')).RunView);
+const ApprovalsView = lazy(async () => (await import('./views/approvals/approvals.tsx')).ApprovalsView);
+const ThreadsView = lazy(async () => (await import('./views/threads/threads.tsx')).ThreadsView);
+const ThreadView = lazy(async () => (await import('./views/threads/thread.tsx')).ThreadView);
+const BatchesView = lazy(async () => (await import('./views/batches/batches.tsx')).BatchesView);
+const BatchView = lazy(async () => (await import('./views/batches/batch.tsx')).BatchView);
+const AgentsView = lazy(async () => (await import('./views/agents/agents.tsx')).AgentsView);
+const AgentView = lazy(async () => (await import('./views/agents/agent.tsx')).AgentView);
+const MoneyView = lazy(async () => (await import('./views/money/money.tsx')).MoneyView);
+const FleetView = lazy(async () => (await import('./views/fleet/fleet.tsx')).FleetView);
+const LoginView = lazy(async () => (await import('./views/login/login.tsx')).LoginView);
+
+const views: readonly (readonly [path: string, component: AnyComponent<{ id?: string }>])[] = [
+  ['/runs', RunsView],
+  ['/runs/:id', RunView],
+  ['/approvals', ApprovalsView],
+  ['/threads', ThreadsView],
+  ['/threads/:id', ThreadView],
+  ['/batches', BatchesView],
+  ['/batches/:id', BatchView],
+  ['/agents', AgentsView],
+  ['/agents/:id', AgentView],
+  ['/money', MoneyView],
+  ['/fleet', FleetView],
+];
+
+/** Views in the navigation: path, name, and the key that follows `g`. */
+const places = [
+  ['/runs', 'Runs', 'r'],
+  ['/approvals', 'Approvals', 'p'],
+  ['/threads', 'Threads', 't'],
+  ['/batches', 'Batches', 'b'],
+  ['/agents', 'Agents', 'a'],
+  ['/money', 'Money', 'm'],
+  ['/fleet', 'Fleet', 'f'],
+] as const;
+
+/** Links to the API and to files are the browser's. */
+const ownPaths = /^\/(runs|approvals|threads|batches|agents|money|fleet|login)?(?:[/?#]|$)/;
+
+listenForKeys();
+
+export function App() {
+  return (
+    <LocationProvider scope={ownPaths}>
+      <ErrorBoundary>
+        <Gate />
+      </ErrorBoundary>
+      <Notice />
+    </LocationProvider>
+  );
+}
+
+/** Nothing is drawn before it is known who is there; who is nobody gets the login. */
+function Gate() {
+  const { path, url, route } = useLocation();
+  const problem = useSession();
+  const { state } = session.value;
+  const leave = state === 'out' && path !== '/login' ? `/login?next=${encodeURIComponent(url)}` : undefined;
+  const home = state === 'in' && (path === '/' || (path === '/login' && !session.value.keys)) ? '/runs' : undefined;
+  const to = leave ?? home;
+  useEffect(() => {
+    if (to !== undefined) route(to, true);
+  }, [to]);
+  useEffect(() => {
+    document.title = titleOf(path);
+  }, [path]);
+  if (to !== undefined) return null;
+  if (path === '/login') return <LoginView />;
+  if (state === 'unknown')
+    return problem ? <Problem error={problem} /> : <Loading what="Asking the producer who you are" />;
+  return (
+    <Shell>
+      <Router>
+        {views.map(([viewPath, component]) => (
+          <Route key={viewPath} path={viewPath} component={component} />
+        ))}
+        <Route default component={Nowhere} />
+      </Router>
+    </Shell>
+  );
+}
+
+/** Loads the session, and goes on trying while the producer does not answer. */
+function useSession(): ApiError | undefined {
+  const [problem, setProblem] = useState<ApiError>();
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const load = async (failures: number): Promise<void> => {
+      try {
+        await loadSession();
+        setProblem(undefined);
+      } catch (error) {
+        setProblem(asApiError(error));
+        timer = setTimeout(() => void load(failures + 1), retryPause(failures));
+      }
+    };
+    if (session.value.state === 'unknown') void load(0);
+    return () => clearTimeout(timer);
+  }, []);
+  return problem;
+}
+
+function Shell({ children }: { children: ComponentChildren }) {
+  const { path, route } = useLocation();
+  const [help, setHelp] = useState(false);
+  const [going, setGoing] = useState(false);
+  useKeys({
+    '?': { what: 'Show the keys', run: () => setHelp(true) },
+    g: {
+      what: `Go to: then ${places.map(([, name, key]) => `${key} ${name.toLowerCase()}`).join(', ')}`,
+      run: () => setGoing(true),
+    },
+  });
+  return (
+    <div class="shell">
+      <a class="skip" href="#view">
+        Skip to the view
+      </a>
+      <header class="bar">
+        <a class="brand" href="/runs">
+          Millrace
+        </a>
+        <nav aria-label="Views">
+          {places.map(([to, name]) => (
+            <a key={to} href={to} aria-current={path === to || path.startsWith(`${to}/`) ? 'page' : undefined}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <Corner onHelp={() => setHelp(true)} />
+      </header>
+      {!reachable.value && (
+        <p class="away" role="alert">
+          The producer does not answer. What you see is what it said last; this page goes on trying.
+        </p>
+      )}
+      <main id="view" tabIndex={-1}>
+        {children}
+      </main>
+      {help && <Help onClose={() => setHelp(false)} />}
+      {going && <GoTo route={route} onDone={() => setGoing(false)} />}
+    </div>
+  );
+}
+
+/** Waits for the second key after `g`. */
+function GoTo({ route, onDone }: { route: (url: string) => void; onDone: () => void }) {
+  useEffect(() => {
+    const leave = new AbortController();
+    const listen = (event: KeyboardEvent) => {
+      const place = places.find(([, , key]) => key === event.key);
+      if (place) {
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        route(place[0]);
+      }
+      onDone();
+    };
+    window.addEventListener('keydown', listen, { capture: true, signal: leave.signal });
+    return () => leave.abort();
+  }, []);
+  return null;
+}
+
+function Corner({ onHelp }: { onHelp: () => void }) {
+  const now = session.value;
+  return (
+    <div class="corner">
+      {now.state === 'in' && (
+        <span class="who" title={`Scopes: ${now.scopes.join(', ')}`}>
+          {now.tenant}
+        </span>
+      )}
+      <select
+        aria-label="Colours"
+        value={theme.value}
+        onChange={({ currentTarget }) => chooseTheme(themes.find((each) => each === currentTarget.value) ?? 'system')}
+      >
+        {themes.map((each) => (
+          <option key={each}>{each}</option>
+        ))}
+      </select>
+      <button type="button" class="quiet" aria-label="Keys" onClick={onHelp}>
+        ?
+      </button>
+      {now.state === 'in' && now.keys && (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => void logOut().catch((error: unknown) => notify(asApiError(error).message))}
+        >
+          Log out
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Help({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl class="keys">
+        {[...shortcuts()].map(([key, { what }]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}
+
+function Nowhere() {
+  return (
+    <Empty title="There is no such view.">
+      <p>
+        <a href="/runs">Go to the runs</a>
+      </p>
+    </Empty>
+  );
+}
+
+function titleOf(path: string): string {
+  const place = places.find(([to]) => path === to || path.startsWith(`${to}/`));
+  const id = path.split('/')[2];
+  return [id && decodeURIComponent(id).slice(0, 12), place?.[1], 'Millrace'].filter(Boolean).join(' · ');
+}

@@ -1,0 +1,48 @@
+import type { ComponentChildren } from 'preact';
+import type { ApiError } from '../api.ts';
+
+/** Nothing to show, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="state">
+      <p class="state-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** Something is being fetched. Quick answers never show it: it fades in after a moment. */
+export function Loading({ what = 'Loading' }: { what?: string }) {
+  return (
+    <p class="state loading" role="status">
+      {what}…
+    </p>
+  );
+}
+
+const advice: Readonly<Record<string, string>> = {
+  unreachable: 'Start the producer, or check the connection.',
+  forbidden: 'Log in with a key that has this scope.',
+  queue_unavailable: 'Redis does not answer; look at `millrace doctor`.',
+  not_found: 'Check the address: nothing with this name was ever here, for this tenant.',
+  run_not_found: 'Check the id: no run of this tenant has or had it.',
+  gone: 'Its time in the archive is over: see ARCHIVE_TTL_S.',
+};
+
+/** Why something failed, with its code, what to do, and a way to try again. */
+export function Problem({ error, retry }: { error: ApiError; retry?: () => unknown }) {
+  const hint = advice[error.code];
+  return (
+    <div class="problem" role="alert">
+      <p>
+        <code>{error.code}</code> {error.message}
+      </p>
+      {hint && <p class="soft">{hint}</p>}
+      {retry && (
+        <button type="button" onClick={() => void retry()}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}

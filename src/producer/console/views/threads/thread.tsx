@@ -1,0 +1,5 @@
+import { Empty } from '../../ui/states.tsx';
+
+export function ThreadView({ id = '' }: { id?: string }) {
+  return <Empty title={`${id}: this view is being built.`} />;
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { RunError } from '../../../shared/base/errors.ts';
+import { scope, type ApiKey } from '../../../shared/contract/config.ts';
+import type { App, Services } from '../app.ts';
+import { findKey, keyOfBearer, keyOfSession, refuseForeignPages, tenantWithoutKeys } from '../auth.ts';
+import { errors } from '../openapi.ts';
+import { refuseForeignRequest, sessionCookie, sessionIdOf } from '../session-cookie.ts';
+
+const sessionView = z.object({
+  tenant: z.string(),
+  scopes: z.array(scope).readonly().describe('What it may do.'),
+  keys: z.boolean().describe('False: the producer has no API keys, so every page of its machine may do everything.'),
+});
+type SessionView = z.infer<typeof sessionView>;
+
+const openSchema = {
+  operationId: 'openSession',
+  summary: 'Log in to the console',
+  description:
+    'Changes an API key into a session of twelve hours: a cookie that no script can read. It may do what the key may do, and ends when the producer no longer knows the key. Requests with the cookie that change something need the header `x-millrace-console: 1` and must come from a page of the producer. Programs use the key itself.',
+  body: z.strictObject({ apiKey: z.string().min(1).max(512) }),
+  response: { 200: sessionView, ...errors },
+};
+const readSchema = {
+  operationId: 'getSession',
+  summary: 'Say who is logged in',
+  description: 'Of the session that the cookie names, or of the API key.',
+  response: { 200: sessionView, ...errors },
+};
+const closeSchema = {
+  operationId: 'closeSession',
+  summary: 'Log out of the console',
+  response: { 200: z.object({ closed: z.boolean() }), ...errors },
+};
+
+/** These decide by themselves who calls: a session is opened with any key, and read with any scope. */
+export function sessionRoutes(app: App, { apiKeys, sessions }: Services): void {
+  const config = { access: 'open' } as const;
+  app.post('/v1/session', { schema: openSchema, config }, async (request, reply): Promise<SessionView> => {
+    refuseForeignRequest(request.raw);
+    const apiKey = openSchema.body.safeParse(request.body).data?.apiKey;
+    if (apiKey === undefined) throw new RunError('validation', 'the body must be {"apiKey": "…"}');
+    if (apiKeys.length === 0) return withoutKeys(request.headers);
+    const key = findKey(apiKey, apiKeys);
+    void reply.header('set-cookie', sessionCookie(await sessions.open(key.sha256), request.raw));
+    return viewOf(key);
+  });
+  app.get('/v1/session', { schema: readSchema, config }, async (request): Promise<SessionView> => {
+    if (apiKeys.length === 0) return withoutKeys(request.headers);
+    if (request.headers.authorization !== undefined) return viewOf(keyOfBearer(request.headers.authorization, apiKeys));
+    return viewOf(await keyOfSession(request.raw, apiKeys, sessions));
+  });
+  app.delete('/v1/session', { schema: closeSchema, config }, async (request, reply) => {
+    refuseForeignRequest(request.raw);
+    const id = sessionIdOf(request.raw);
+    if (id !== undefined) await sessions.close(id);
+    void reply.header('set-cookie', sessionCookie('', request.raw));
+    return { closed: id !== undefined };
+  });
+}
+
+function viewOf({ tenant, scopes }: ApiKey): SessionView {
+  return { tenant, scopes: scope.options.filter((name) => scopes.has(name)), keys: true };
+}
+
+function withoutKeys(headers: Parameters<typeof refuseForeignPages>[0]): SessionView {
+  refuseForeignPages(headers);
+  return { tenant: tenantWithoutKeys, scopes: scope.options, keys: false };
+}

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
+
+describeInBrowser('the frame of the console', () => {
+  const browser = useBrowser();
+  const world = useConsoleWorld();
+
+  test('every view has an address that survives a reload, and the navigation says where one is', async () => {
+    const opened = await browser.open({ url: world.current.url });
+    const { page } = opened;
+    await opened.visit('/');
+    await page.waitForURL('**/runs');
+    for (const name of ['Runs', 'Approvals', 'Threads', 'Batches', 'Agents', 'Money', 'Fleet']) {
+      await page.getByRole('navigation').getByRole('link', { name }).click();
+      await page.waitForURL(`**/${name.toLowerCase()}`);
+      await page.reload();
+      const current = page.getByRole('navigation').locator('[aria-current=page]');
+      await current.waitFor();
+      expect(await current.textContent()).toBe(name);
+      expect(await page.title()).toBe(`${name} · Millrace`);
+    }
+    opened.checkComplaints();
+  });
+
+  test('the keys lead to views and show what they do', async () => {
+    const opened = await browser.open({ url: world.current.url });
+    const { page } = opened;
+    await opened.visit('/runs');
+    await page.getByRole('navigation').waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('f');
+    await page.waitForURL('**/fleet');
+    await page.keyboard.press('?');
+    const help = page.getByRole('dialog', { name: 'Keys' });
+    await help.getByText('Show the keys').waitFor();
+    await opened.checkView('keys');
+    await page.keyboard.press('Escape');
+    await help.waitFor({ state: 'detached' });
+  });
+});
