@@ -90,6 +90,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   compaction:
     'When a conversation that grows too long for its model is summarised. Absent: never. See [context](../context.md).',
   sensitivity: 'What its runs are about. `secret`: their conversations are never summarised.',
+  archive:
+    'Whether what its runs did can be read for `ARCHIVE_TTL_S` after their end. Default `true`; with `sensitivity: secret` `false`.',
   outputSchema: 'JSON Schema that the final answer has to match; in TypeScript also a zod schema.',
   outputValidation:
     '`deep` checks the answer against the schema, `parse` only that it is JSON. Default `deep`; in nodes `parse`.',

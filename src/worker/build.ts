@@ -15,6 +15,7 @@ import { endUnstarted } from '../shared/state/run/end-unstarted.ts';
 import { accountsOfRun } from './run/payment.ts';
 import { redisSupervision, type Supervision } from '../shared/state/run/supervision.ts';
 import { WriteProbe } from '../shared/state/write-probe.ts';
+import { definitionRecord } from './agents/definition-record.ts';
 import { modelsOf, type ModelsOptions } from './agents/agent-models.ts';
 import { configuredModels } from './agents/known-names.ts';
 import type { LoadedAgent } from './agents/loaded-agent.ts';
@@ -26,6 +27,7 @@ import { postRunConsumer, queuePostRunJobs } from './jobs/post-run-queue.ts';
 import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
+import { archiveRuns } from './jobs/archive/archiver.ts';
 import { runPostRunJob } from './jobs/post-run-job.ts';
 import { pollForResumes } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
@@ -134,6 +136,7 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
     }),
   );
   void watch.look();
+  if (config.ARCHIVE_TTL_S > 0) opening.use(archiverOf(parts));
   opening.use(await scheduleReconciler(reconciler, { ...bullOf(parts), queues, everyMs: reconcileMs }));
   await Promise.all([consumer.start(), postrun.start()]);
   const closing = opening.move();
@@ -207,8 +210,9 @@ function depsOf(
   { models }: KnownLabels,
   opening: AsyncDisposableStack,
 ): Omit<JobDeps, keyof ReturnType<typeof modelsOf>> {
-  const { config, log, agents, functions, loadTask, tenants, toolkit, embedder } = options;
+  const { config, log, redactor, agents, functions, loadTask, tenants, toolkit, embedder } = options;
   const { ports, artifacts, pins, family } = stores;
+  const archives = config.ARCHIVE_TTL_S > 0;
   const resumePoller = opening.use(pollForResumes({ ...ports, queues, log }));
   const wake = (runId: string, summary: string) => resumePoller.wake(runId, summary);
   opening.use(
@@ -248,6 +252,7 @@ function depsOf(
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
       isExcused: (worker, runId) => supervision.isExcused(worker, runId),
     },
+    definitionOf: archives ? (agent) => definitionRecord(agent, redactor).digest : undefined,
     queuePostRunJobs: (record) => queuePostRunJobs(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...artifacts, pins, breakers: ports.breakers }), agents: () => agents },
   };
@@ -281,6 +286,11 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
       await reconciler.checkQuarantine();
     },
   });
+}
+
+function archiverOf({ options, redis: { space }, stores: { archive }, metrics }: Parts): AsyncDisposable {
+  const { agents, redactor, log } = options;
+  return archiveRuns({ space, archive, agents, redactor, log, onRun: metrics.runs.archived });
 }
 
 function postrunOf(parts: Parts, deps: JobDeps) {

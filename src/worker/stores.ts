@@ -50,7 +50,8 @@ export async function openRedis(config: Config, log: Log, closing: AsyncDisposab
     log.warn({ err, runId }, 'lifecycle events are published later'),
   );
   const { EVENT_LOG_MAX: eventLogMax, EVENT_LOG_TTL_S: eventLogTtlS, RESULT_TTL_S: resultTtlS } = config;
-  const space = { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+  const retention = { eventLogMax, eventLogTtlS, resultTtlS, archiveTtlS: config.ARCHIVE_TTL_S };
+  const space = { redis, keys, cluster, lifecycle, ...retention };
   return { space, queueing, subscriber, bullPrefix: bullPrefix(prefix, cluster) };
 }
 

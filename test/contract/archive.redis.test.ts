@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { newRunId } from '../../src/shared/base/ids.ts';
 import { openArchive } from '../../src/shared/state/archive/archive.ts';
-import { archiveContract } from './archive.ts';
+import { archiveContract, archived } from './archive.ts';
 import { redisFilesWorld } from './files-redis-world.ts';
 
 archiveContract('Redis', redisFilesWorld);
@@ -14,7 +14,7 @@ test('over its bound the archive in Redis loses the oldest runs, and counts what
     const at = new Date(world.clock.nowMs + afterMs).toISOString();
     const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
     const noise = Array.from({ length: 400 }, () => Math.random().toString(36)).join('');
-    await archive.write(run, { ...run, noise });
+    await archive.write(run, JSON.stringify(archived(run.runId, 'a', at, noise)));
     return run.runId;
   };
   const runIds: string[] = [];
@@ -42,10 +42,11 @@ test('runs whose time is over are no longer counted', async () => {
   const write = async () => {
     const at = new Date(world.clock.nowMs).toISOString();
     const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
-    return { run, bytes: await archive.write(run, run) };
+    const json = JSON.stringify(archived(run.runId, 'a', at));
+    return { run, json, bytes: await archive.write(run, json) };
   };
-  const { run, bytes } = await write();
-  await archive.write(run, run);
+  const { run, json, bytes } = await write();
+  await archive.write(run, json);
   const alone = (await archive.usage()).inRedis;
   expect(alone?.runs).toBe(1);
   expect(alone?.bytes).toBeGreaterThan(bytes);

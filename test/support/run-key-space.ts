@@ -6,5 +6,5 @@ import type { RunKeySpace } from '../../src/shared/state/script.ts';
 /** Where runs are kept in a Redis that is no Cluster, or in one that is. */
 export function runKeySpace(redis: RedisConnection, keys: Keys, cluster = false): RunKeySpace {
   const lifecycle = new LifecycleStream({ redis, keys, cluster });
-  return { redis, keys, cluster, lifecycle, eventLogMax: 10_000, eventLogTtlS: 120, resultTtlS: 600 };
+  return { redis, keys, cluster, lifecycle, eventLogMax: 10_000, eventLogTtlS: 120, resultTtlS: 600, archiveTtlS: 0 };
 }

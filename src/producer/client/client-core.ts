@@ -150,9 +150,9 @@ export class ClientCore {
   }
 
   runKeySpace(redis: RedisConnection): RunKeySpace {
-    const { eventLogMax, eventLogTtlS, resultTtlS } = this.settings;
+    const { eventLogMax, eventLogTtlS, resultTtlS, archiveTtlS } = this.settings;
     const { keys, cluster, lifecycle } = this;
-    return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+    return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS, archiveTtlS };
   }
 
   /** Where the files of inputs are. */

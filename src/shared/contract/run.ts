@@ -289,6 +289,8 @@ export const runRecord = z.object({
   startBy: z.string().optional(),
   lastSequence: z.int().min(0),
   worker: z.string().optional(),
+  /** Digest of the definition that its agent had when a worker began it. Absent: it never began, or is not archived. */
+  definition: z.string().optional(),
   epoch: z.int().min(0),
   /** Workers lost in a row while they had it: without a call that finished, or a clean release, in between. */
   crashes: z.int().min(0),

@@ -80,6 +80,8 @@ export interface RunKeySpace extends KeySpace {
   /** Seconds that the events, and the record with its journal, are kept after the end of a run. */
   readonly eventLogTtlS: number;
   readonly resultTtlS: number;
+  /** The same for what of it is archived; 0: runs are not archived. */
+  readonly archiveTtlS: number;
 }
 
 /**
@@ -129,6 +131,14 @@ export function recordTtlS(
 ): number {
   if (store === false) return unstoredTtlS;
   return hasExecutionId ? Math.max(resultTtlS, 86_400) : resultTtlS;
+}
+
+/** So long an ended run waits for the archive, with all that belongs to it, should the workers be away or unable to write there. */
+const longestArchiveWaitS = 86_400;
+
+/** Seconds that an ended run may wait for the archive. 0: it is not archived. */
+export function archiveWaitS({ archiveTtlS }: Pick<RunKeySpace, 'archiveTtlS'>, store?: false): number {
+  return store === false || archiveTtlS === 0 ? 0 : longestArchiveWaitS;
 }
 
 /** An event on its way out: the envelope without the number, which the store gives. */

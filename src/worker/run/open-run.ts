@@ -56,7 +56,17 @@ const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
 
 type OpenDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake' | 'limitCaps' | 'metrics' | 'tools'
+  | 'ports'
+  | 'agents'
+  | 'functions'
+  | 'flushTimer'
+  | 'cancels'
+  | 'suspects'
+  | 'wake'
+  | 'limitCaps'
+  | 'metrics'
+  | 'tools'
+  | 'definitionOf'
 >;
 
 /** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
@@ -153,7 +163,7 @@ async function claim(
   { record, assignment: { agent }, isResumed }: Found,
   { runId, segment }: Pick<RunJob, 'runId' | 'segment'>,
   delivery: Delivery | Taker,
-  { ports, suspects }: OpenDeps,
+  { ports, suspects, definitionOf }: OpenDeps,
 ): Promise<Claimed | JobOutcome> {
   const context = contextOf(record, delivery);
   const event = (body: EventBody): OutgoingEvent => ({
@@ -172,7 +182,8 @@ async function claim(
   const wasLost = record.status === 'running' && worker !== undefined;
   const excusedWorker = wasLost && (await suspects?.isExcused(worker, runId)) ? worker : undefined;
   const owner = newNonce();
-  const claim = { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment };
+  const definition = agent && definitionOf?.(agent);
+  const claim = { ...withoutJob, ...delivery, excusedWorker, definition, runId, owner, segment };
   const answer = await ports.runs.claim(claim, opening, going);
   if (answer.kind === 'crashed_too_often') return answer;
   if (answer.kind !== 'claimed') return skipped(answer.kind);

@@ -66,6 +66,8 @@ export interface RunDeps extends AgentModels {
   readonly suspects?: Suspects | undefined;
   /** Queues the post-run jobs of a run in a thread. Idempotent. Absent: there are none. */
   readonly queuePostRunJobs?: ((record: RunRecord) => Promise<void>) | undefined;
+  /** Digest of an agent's definition, which the archive keeps under it. Absent: runs are not archived. */
+  readonly definitionOf?: ((agent: LoadedAgent) => string) | undefined;
   /** Resumes a suspended run. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */

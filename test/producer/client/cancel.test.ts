@@ -59,7 +59,7 @@ test('a queued run is cancelled at once: no job, one terminal event, nothing ope
 });
 
 test('a cancelled run is kept as long as a finished one, with an execution id at least a day', async () => {
-  const world = await clientWorld({ resultTtlS: 600, eventLogTtlS: 60 });
+  const world = await clientWorld({ resultTtlS: 600, eventLogTtlS: 60, archiveTtlS: 0 });
   const { mill, redis, keys } = world;
   const plain = await mill.enqueue(request);
   const named = await mill.enqueue({ ...request, executionId: 'e' });
@@ -68,6 +68,14 @@ test('a cancelled run is kept as long as a finished one, with an execution id at
   expect(await ttl(keys.run(plain.runId))).toBe(600);
   expect(await ttl(keys.events(plain.runId))).toBe(60);
   expect(await ttl(keys.run(named.runId))).toBe(86_400);
+});
+
+test('a cancelled run waits for the archive with all that it left, for a day at most', async () => {
+  const { mill, redis, keys } = await clientWorld({ resultTtlS: 600, eventLogTtlS: 60 });
+  const { runId } = await mill.enqueue(request);
+  await mill.cancel(runId);
+  for (const key of [keys.run(runId), keys.events(runId)]) expect(await redis.ttl(key)).toBeGreaterThan(86_300);
+  expect(await redis.zscore(keys.archiveDue, runId)).not.toBeNull();
 });
 
 test('a delayed run and one with a priority leave no job either', async () => {

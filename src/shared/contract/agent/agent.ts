@@ -397,6 +397,8 @@ export const agentDefinition = z.strictObject({
   compaction: compaction.optional(),
   /** What its runs are about. `secret`: their conversations are never summarised. */
   sensitivity: sensitivity.default('internal'),
+  /** Whether what its runs did can be read for `ARCHIVE_TTL_S` after their end. Default: unless it is `secret`. */
+  archive: z.boolean().optional(),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
   /** `deep` checks the answer against the schema, `parse` only that it is JSON. Default: `deep`, for nodes `parse`. */
   outputValidation: z.enum(['deep', 'parse']).optional(),
@@ -431,6 +433,8 @@ export const agentView = z.object({
   answerFields: z.array(z.string()).optional(),
   /** What its data-flow policy does on its workers: the stricter one of its own mode and theirs. Absent: nothing. */
   dataFlow: flowMode.exclude(['off']).optional(),
+  /** What its runs did cannot be read after their end. */
+  archive: z.literal(false).optional(),
 });
 export type AgentView = z.infer<typeof agentView>;
 
@@ -448,6 +452,11 @@ export function modelsOfAgent(
   ];
 }
 
+/** Is what its runs did kept after their end? */
+export function isArchived({ archive, sensitivity: own }: Pick<AgentDefinition, 'archive' | 'sensitivity'>): boolean {
+  return archive ?? own !== 'secret';
+}
+
 /** `floor`: the least that the worker asks of every data-flow policy. */
 export function agentViewOf(definition: AgentDefinition, floor: FlowMode = 'off'): AgentView {
   const { id, name, version, description, model, tools } = definition;
@@ -455,7 +464,8 @@ export function agentViewOf(definition: AgentDefinition, floor: FlowMode = 'off'
   const models = [...new Set(modelsOfAgent(definition).map((named) => named.model))];
   const answerFields = answerFieldsOf(definition);
   const dataFlow = mode === 'off' ? undefined : mode;
-  return defined({ id, name, version, description, model, models, tools, answerFields, dataFlow });
+  const archive = isArchived(definition) ? undefined : (false as const);
+  return defined({ id, name, version, description, model, models, tools, answerFields, dataFlow, archive });
 }
 
 const maxAnswerFields = 100;

@@ -1,4 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
+import { RunError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { type ArchivedRun, archivedRun } from '../../contract/archive/archived-run.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { forgetKept, maxBytesInRedis, noteKept, usedBytes } from './kept-bytes.ts';
@@ -30,20 +33,20 @@ export interface ArchiveUsage {
 export interface ArchiveStore {
   readonly ttlS: number;
   /**
-   * Keeps what is known of an ended run; the same run again replaces it. Answers the bytes that it takes; 0: nothing
-   * is kept, because it was erased, its time is over already, or there is no room for it among newer ones.
+   * Keeps what is known of an ended run, as JSON of an `archivedRun`; the same run again replaces it. Answers the bytes that it takes;
+   * 0: nothing is kept, because it was erased, its time is over already, or there is no room for it among newer ones.
    */
-  write(run: ArchivedFacts, content: unknown): Promise<number>;
-  /** What was written, as JSON has it. Undefined: nothing of this tenant, or its time is over. */
-  read(tenant: string, runId: string): Promise<unknown>;
+  write(run: ArchivedFacts, json: string): Promise<number>;
+  /** Undefined: there is nothing of this tenant, or its time is over. Throws `internal` for what cannot be read. */
+  read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
    * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record
    * of the run has to be gone before.
    */
   drop(tenant: string, runId: string): Promise<boolean>;
-  /** Keeps the definition of an agent under the digest of its text, as long as a run that ends within a day may be read. */
-  writeDefinition(digest: string, definition: unknown): Promise<void>;
-  readDefinition(digest: string): Promise<unknown>;
+  /** Keeps the definition of an agent, as JSON, under the digest of its text: for as long as a run that ends within a day may be read. */
+  writeDefinition(digest: string, json: string): Promise<void>;
+  readDefinition(digest: string): Promise<Record<string, unknown> | undefined>;
   usage(): Promise<ArchiveUsage>;
 }
 
@@ -72,13 +75,13 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
   };
   return {
     ttlS,
-    async write(run, content) {
+    async write(run, json) {
       const { runId } = run;
       const owner = ownerOf(runId);
       const untilMs = Date.parse(run.endedAt) + ttlS * 1_000;
       const isErased = async () => Date.parse(run.createdAt) <= (await erasedAtMs(runId));
       if (untilMs <= clock.now() || (await isErased())) return 0;
-      const bytes = await packed(content);
+      const bytes = await packed(json);
       const blobs = await deps.blobs();
       const about = { runId, bytes: bytes.length, untilMs };
       if (blobs.kind === 'redis' && !(await makesRoom(deps, blobs, about))) return 0;
@@ -90,7 +93,7 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
     },
     async read(tenant, runId) {
       const found = await readBlob(ownerOf(runId));
-      return belongsTo(found, tenant) ? found : undefined;
+      return belongsTo(found, tenant) ? archivedFrom(found, runId) : undefined;
     },
     async drop(tenant, runId) {
       const found = await readBlob(ownerOf(runId));
@@ -102,11 +105,14 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
       return found !== undefined;
     },
-    async writeDefinition(digest, definition) {
+    async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
-      await (await deps.blobs()).put(definitionOwner(digest), blobName, await packed(definition), untilMs);
+      await (await deps.blobs()).put(definitionOwner(digest), blobName, await packed(json), untilMs);
     },
-    readDefinition: async (digest) => await readBlob(definitionOwner(digest)),
+    async readDefinition(digest) {
+      const found = await readBlob(definitionOwner(digest));
+      return isRecord(found) ? found : undefined;
+    },
     async usage() {
       const { kind } = await deps.blobs();
       const [waiting, oldest] = await reach((redis) =>
@@ -130,7 +136,13 @@ function definitionOwner(digest: string): string {
 }
 
 function belongsTo(found: unknown, tenant: string): boolean {
-  return typeof found === 'object' && found !== null && 'tenant' in found && found.tenant === tenant;
+  return isRecord(found) && found['tenant'] === tenant;
+}
+
+function archivedFrom(found: unknown, runId: string): ArchivedRun {
+  const parsed = archivedRun.safeParse(found);
+  if (parsed.success) return parsed.data;
+  throw new RunError('internal', `run ${runId} in the archive cannot be read`, { cause: parsed.error });
 }
 
 /** Counts the run, and removes the oldest others where there is no room for it. False: it is the oldest itself, or too large. */

@@ -1,7 +1,6 @@
 import { promisify } from 'node:util';
 import { deflate, inflate } from 'node:zlib';
 import { RunError } from '../../base/errors.ts';
-import { jsonText } from '../../base/json.ts';
 import { dictionary } from './dictionary.ts';
 
 const deflated = promisify(deflate);
@@ -12,9 +11,9 @@ const form = 1;
 /** A value is unpacked only up to here. */
 const maxOutputLength = 256 * 1024 * 1024;
 
-/** A value as the archive keeps it: JSON, deflated with a dictionary of what all runs have in common. Not on the event loop. */
-export async function packed(value: unknown): Promise<Buffer> {
-  const body = await deflated(Buffer.from(jsonText(value)), { dictionary });
+/** JSON as the archive keeps it: deflated, with a dictionary of what all runs have in common. Not on the event loop. */
+export async function packed(json: string): Promise<Buffer> {
+  const body = await deflated(Buffer.from(json), { dictionary });
   return Buffer.concat([Buffer.of(form), body]);
 }
 

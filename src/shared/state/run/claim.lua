@@ -4,7 +4,8 @@ KEYS[8] events of its children that came while it was running: they enter the lo
 ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
 ARGV[9] a worker whose loss is not this run's doing, or ''  [10] ISO time
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
-ARGV[15] number of opening events; these follow, then the recovering events
+ARGV[15] digest of the agent's definition, for a run that has none yet, or ''
+ARGV[16] number of opening events; these follow, then the recovering events
 Returns {0} gone, {1, status} terminal, {2} stale, {3, crashes} crashed too often,
 {4, record fields as found, record fields changed, journal entries} claimed.
 The same owner asking again changes nothing and gets the same answer. ]]
@@ -37,9 +38,9 @@ if crashes >= tonumber(ARGV[6]) or blame >= tonumber(ARGV[7]) then
   return {3, crashes}
 end
 
-local opening, first = tonumber(ARGV[15]), run.epoch == '0'
+local opening, first = tonumber(ARGV[16]), run.epoch == '0'
 local events = first and {} or redis.call('LRANGE', KEYS[8], 0, -1)
-for i = first and 16 or 16 + opening, first and 15 + opening or #ARGV do events[#events + 1] = ARGV[i] end
+for i = first and 17 or 17 + opening, first and 16 + opening or #ARGV do events[#events + 1] = ARGV[i] end
 -- Delta flushes do not touch the record: the log itself knows the last number.
 local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
 local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run.lastSequence)
@@ -52,5 +53,9 @@ local changed = {
   'unclean', unclean and '1' or '0', 'previousWorker', run.worker or '',
   'startedAt', run.startedAt or ARGV[10], 'updatedAt', ARGV[10], 'lastSequence', seq,
 }
+if ARGV[15] ~= '' and not run.definition then
+  changed[#changed + 1] = 'definition'
+  changed[#changed + 1] = ARGV[15]
+end
 redis.call('HSET', KEYS[1], unpack(changed))
 return {4, found, changed, first and {} or redis.call('LRANGE', KEYS[2], 0, -1)}

@@ -31,6 +31,8 @@ export interface ClaimRequest {
   readonly blameLimit: number;
   /** If this run lost that worker, it is not to blame. Lost in its calls, the loss counts among its `excuses`. */
   readonly excusedWorker?: string | undefined;
+  /** Digest of its agent's definition, for a run that has none yet. */
+  readonly definition?: string | undefined;
   /** What the run does first: `watched` when the process has no other run. */
   readonly activity: Activity;
 }
@@ -74,7 +76,7 @@ export async function claimRun(
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
 ): Promise<Claim> {
-  const { runId, excusedWorker = '' } = request;
+  const { runId, excusedWorker = '', definition = '' } = request;
   const at = new Date(space.clock.now()).toISOString();
   const args = [
     request.owner,
@@ -88,6 +90,7 @@ export async function claimRun(
     excusedWorker,
     at,
     ...eventTargets(space, runId),
+    definition,
     opening.length,
     ...opening.map(scriptEvent),
     ...recovering.map(scriptEvent),

@@ -7,6 +7,7 @@ import { forgetOpen, lookSoon } from './open-runs.ts';
 import {
   loadScript,
   type RunKeySpace,
+  archiveWaitS,
   recordTtlS,
   runOnRun,
   auditedEvent,
@@ -78,7 +79,7 @@ export interface Commit {
   readonly events: readonly OutgoingEvent[];
   readonly patch?: RecordPatch;
   readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
-  /** With a terminal release: the journal is deleted, because its content is kept elsewhere. */
+  /** With a terminal release: the journal is deleted, because its content is kept elsewhere; with an archive, once it is there. */
   readonly dropsJournal?: boolean;
   /** With a terminal release: nothing of the run is kept for long. */
   readonly store?: false | undefined;
@@ -109,6 +110,7 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     recordTtlS(space, false, commit.store),
     recordTtlS(space, true, commit.store),
     space.eventLogTtlS,
+    archiveWaitS(space, commit.store),
     ...eventTargets(space, runId),
     fields.length,
     commit.entries.length,

@@ -3,7 +3,7 @@ import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
-import { loadScript, scriptEvent, recordTtlS, runOnRun, eventTargets, stampOf } from '../script.ts';
+import { loadScript, scriptEvent, archiveWaitS, recordTtlS, runOnRun, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, loadRun, lookSoon } from './open-runs.ts';
 import { lookSoonAtThread, releaseToNext } from '../thread/lock.ts';
@@ -34,6 +34,7 @@ export async function endUnstarted(
     scriptEvent({ ...stampOf(record), timestamp: at, ...body }),
     recordTtlS(space, request.executionId !== undefined, request.store),
     space.eventLogTtlS,
+    archiveWaitS(space, request.store),
     ...eventTargets(space, runId),
   ];
   await lookSoon(space, runId);

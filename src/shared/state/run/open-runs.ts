@@ -1,13 +1,13 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
-import { type RunKeySpace, loadScript, runScript, runOnRun, scriptEvent, eventTargets, stampOf } from '../script.ts';
+import { type RunKeySpace, loadScript, runOnRun, scriptEvent, eventTargets, stampOf } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { KeySpace } from '../keys.ts';
 import { newNonce } from '../../base/ids.ts';
+import { listForArchive } from '../archive/due-runs.ts';
 
 const redriveScript = loadScript(import.meta.url, './redrive.lua');
-const lookLaterScript = loadScript(import.meta.url, './look-later.lua');
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
@@ -21,8 +21,8 @@ export async function lookSoon({ redis, keys }: KeySpace, runId: string): Promis
 }
 
 /**
- * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone has no
- * tenant. A run that was redriven meanwhile stays. While lifecycle events of the run are still to be published, it stays listed
+ * Takes a run that has ended out of the sets of open runs, and of those that wait for people, once it is listed for the archive: it is
+ * always in one of the lists. A record that is gone has no tenant. A run that was redriven meanwhile stays. While lifecycle events of the run are still to be published, it stays listed
  * in `checks`.
  */
 export async function forgetOpen(
@@ -32,6 +32,7 @@ export async function forgetOpen(
 ): Promise<void> {
   const { redis, keys } = space;
   const published = space.lifecycle.publish(runId);
+  if (await redis.hexists(keys.run(runId), 'unarchived')) await listForArchive(space, runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
     published.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(space, runId))),
@@ -66,20 +67,6 @@ export async function listOpen(
     redis.sadd(keys.openOf(tenant), runId),
     deadlineMs !== undefined && redis.zadd(keys.deadlines, deadlineMs, runId),
   ]);
-}
-
-/** A member of a sorted set, the time that it was found under, and when it is checked again; undefined: never. */
-export type LookAgain = readonly [member: string, dueAt: string, nextMs: number | undefined];
-
-/** Sets when they are checked again. A member for which another time was set since keeps that. */
-export async function lookLater(redis: RedisConnection, key: string, again: readonly LookAgain[]): Promise<void> {
-  if (again.length === 0) return;
-  const args = again.flatMap(([member, dueAt, nextMs]) => [
-    member,
-    dueAt,
-    nextMs === undefined ? '' : Math.round(nextMs),
-  ]);
-  await runScript(redis, lookLaterScript, [key], args, { doing: 'next look' });
 }
 
 /** Lists a page of one set for checks: what has no time yet is due now. Returns where the next page begins. */

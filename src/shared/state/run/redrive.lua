@@ -19,7 +19,7 @@ local segment = tonumber(run[2]) + 1
 local last = decoded(redis.call('LINDEX', KEYS[2], -1))
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
   'held', '0', 'crashes', '0', 'blame', '0', 'excuses', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
-redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs')
+redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs', 'unarchived')
 if ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'deadlineAt', ARGV[9]) end
 if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'startBy', ARGV[10]) end
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('PERSIST', key) end

@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { loadScript, runScript, type RunKeySpace } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
-import { lookLater, relist, forgetOpen, lookSoon } from './open-runs.ts';
+import { relist, forgetOpen, lookSoon } from './open-runs.ts';
+import { lookLater } from './look-later.ts';
 import { pairsOf } from '../../base/collections.ts';
 import { redisFleet } from '../fleet/fleet.ts';
 

@@ -1,7 +1,7 @@
 import type { CancelRequest } from '../../contract/control.ts';
 import { RunError } from '../../base/errors.ts';
 import { inTime, isUnavailable } from '../errors.ts';
-import { lookLater } from '../run/open-runs.ts';
+import { lookLater } from '../run/look-later.ts';
 import { pairsOf } from '../../base/collections.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadKeys, type ThreadKeySpace } from './key-space.ts';

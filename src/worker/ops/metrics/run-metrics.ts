@@ -2,6 +2,7 @@ import type { EventBody } from '../../../shared/contract/event.ts';
 import { type Labels, runSeconds, type Series } from './series.ts';
 
 const runStatuses = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
+const archiveOutcomes = ['written', 'skipped', 'gone', 'failed'] as const;
 const accountScopes = ['run', 'batch', 'tenant'] as const;
 
 export interface ObservedRun {
@@ -22,6 +23,7 @@ export function runMetrics(series: Series, labels: Labels) {
     if (durationMs !== undefined) count.seconds.observe({ agent, status }, durationMs / 1_000);
   };
   for (const agent of labels.known.agents) beginAtZero(agent, 'agent.turn');
+  for (const outcome of archiveOutcomes) count.archived.inc({ outcome }, 0);
   for (const scope of accountScopes) count.paused.inc({ scope }, 0);
   return {
     observe(event: EventBody, { agentId, kind, queueWaitMs }: ObservedRun): void {
@@ -51,6 +53,10 @@ export function runMetrics(series: Series, labels: Labels) {
           return count.warned.inc({ agent });
         default:
       }
+    },
+    archived(outcome: { readonly kind: string; readonly bytes?: number }) {
+      count.archived.inc({ outcome: outcome.kind });
+      count.archivedBytes.inc(outcome.bytes ?? 0);
     },
     threadLocks: (change: 1 | -1) => count.locks.inc(change),
     compacted: (agent: string, outcome: string) => count.compactions.inc({ agent: labels.agent(agent), outcome }),
@@ -85,6 +91,8 @@ function runSeries({ counter, gauge, histogram }: Series) {
     ),
     locks: gauge('millrace_thread_locks', 'Threads whose lock a run in this worker has.'),
     resumed: counter('millrace_runs_resumed_total', 'Runs that went on after such a wait.', 'agent'),
+    archived: counter('millrace_archived_runs_total', 'Ended runs that the archive was asked to keep.', 'outcome'),
+    archivedBytes: counter('millrace_archived_bytes_total', 'Bytes that they take there, compressed.'),
     paused: counter('millrace_budget_paused_total', 'Waits for money, by the account that lacks it.', 'scope'),
     warned: counter('millrace_budget_warnings_total', 'Runs that passed a cap that only warns.', 'agent'),
     compactions: counter(

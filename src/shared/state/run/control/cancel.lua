@@ -8,11 +8,13 @@ ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds 
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
 ARGV[15] agent.cancelling event  [16] tool.approval.denied event, cut off before its call  [17] why calls are denied
 ARGV[18] usage.recorded event, cut off before its usage  [19] agent.end and [20] agent.error event  [21] node.failed event, or ''
+ARGV[22] seconds that the run may wait for the archive, 0: it is not archived
 Returns {0} gone, {1} ended before, {2} ended here, now or by this very call before,
 {3, request in force} asked, also of a parent, or of a run that has begun in a thread, {4} it waits on for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
 -- include ../../stored-json
+-- include ../keep-ended
 -- include ../waits/waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
   'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents', 'steps', 'toolCalls', 'holdsMoney')
@@ -80,6 +82,5 @@ end
 redis.call('HSET', KEYS[1], 'status', fails and 'failed' or 'cancelled', 'op', ARGV[1], 'owner', '', 'pending', '[]',
   'endedAt', ARGV[4], 'updatedAt', ARGV[4], 'lastSequence', seq)
 if fails then redis.call('HSET', KEYS[1], 'error', ARGV[7]) end
-for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('EXPIRE', key, ARGV[9]) end
-redis.call('EXPIRE', KEYS[3], ARGV[10])
+keepEnded({KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6]}, ARGV[9], ARGV[10], ARGV[22], false)
 return {2}

@@ -9,6 +9,7 @@ import {
   eventStart,
   scriptEvent,
   type RunKeySpace,
+  archiveWaitS,
   recordTtlS,
   runOnRun,
   eventTargets,
@@ -79,5 +80,6 @@ function cancelArguments(record: RunRecord, cancel: CancelRequest, space: RunKey
     whole({ type: 'agent.end', output: '', status: 'cancelled' }),
     whole({ type: 'agent.error', code: error.code, message: error.message }),
     workOf(request).kind === 'node' ? whole({ type: 'node.failed', error }) : '',
+    archiveWaitS(space, request.store),
   ];
 }

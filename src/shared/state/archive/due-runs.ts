@@ -1,0 +1,43 @@
+import type { KeySpace } from '../keys.ts';
+import { loadScript, runOnRun, runScript, type RunKeySpace } from '../script.ts';
+import { lookLater } from '../run/look-later.ts';
+
+const takeScript = loadScript(import.meta.url, './take-due.lua');
+const archivedScript = loadScript(import.meta.url, './archived.lua');
+
+/** A worker that has taken a run and has not written it by then has probably died. */
+export const archiveLeaseMs = 60_000;
+
+/** Lists an ended run for the archive. */
+export async function listForArchive({ redis, keys }: KeySpace, runId: string): Promise<void> {
+  await redis.zadd(keys.archiveDue, Date.now(), runId);
+}
+
+/** Ended runs that this worker has to write, until their lease is over. */
+export interface TakenRuns {
+  readonly runIds: readonly string[];
+  readonly lease: string;
+}
+
+/** Takes the runs that have been due for the longest time, at most `limit` of them. */
+export async function takeDue({ redis, keys }: KeySpace, limit: number): Promise<TakenRuns> {
+  const doing = 'take of ended runs';
+  const args = [limit, archiveLeaseMs];
+  const reply = (await runScript(redis, takeScript, [keys.archiveDue], args, { doing })) as readonly [string, string[]];
+  return { lease: reply[0], runIds: reply[1] };
+}
+
+/**
+ * Lets what a run leaves in Redis go at its time, now that it is in the archive or is not to be there. `endedAt`: of the end that was
+ * written. A run that was redriven since stays as it is.
+ */
+export async function noteArchived(space: RunKeySpace, runId: string, endedAt: string): Promise<void> {
+  const args = [endedAt, Date.parse(endedAt)];
+  await runOnRun(space, runId, archivedScript, args, { doing: `retention of run ${runId}` });
+}
+
+/** These are no longer due, unless they have ended again since. */
+export async function settleTaken({ redis, keys }: KeySpace, { runIds, lease }: TakenRuns): Promise<void> {
+  const done = runIds.map((runId) => [runId, lease, undefined] as const);
+  await lookLater(redis, keys.archiveDue, done);
+}

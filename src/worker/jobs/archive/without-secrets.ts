@@ -1,0 +1,40 @@
+import { isRecord, jsonOr, jsonText } from '../../../shared/base/json.ts';
+import type { Redactor } from '../../../shared/base/redact.ts';
+
+/** Results of secret tools, in entries of the journal; both are JSON texts in which a quote within a string is escaped. */
+const secretResult = /"sensitivity":"secret"/;
+/**
+ * What may be a field with a credential, also within arguments, whose JSON is a text within JSON; or looks like a credential itself.
+ * Most texts have neither, and stay as they are.
+ */
+const suspicious =
+  /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credentials?)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
+
+/** An entry of the journal, or an event, without what must not be kept outside of Redis. Others than JSON objects stay as they are. */
+export function withoutSecrets(json: string, redactor: Redactor): string {
+  const isSecret = secretResult.test(json);
+  if (!isSecret && !suspicious.test(json)) return json;
+  const entry = jsonOr(json);
+  if (!isRecord(entry)) return json;
+  const open = isSecret ? withoutResult(entry) : entry;
+  return jsonText(redactor.value(withOwnArgs(open, redactor)));
+}
+
+function withoutResult(entry: Record<string, unknown>): Record<string, unknown> {
+  if (entry['sensitivity'] !== 'secret') return entry;
+  if (entry['t'] === 'tool_result') return { ...entry, content: '', flow: undefined };
+  if (entry['t'] === 'inner_tool_result') return { ...entry, outcome: 'null', flow: undefined };
+  return entry['t'] === 'compacted' ? { ...entry, summary: '' } : entry;
+}
+
+/** The arguments of calls are JSON in a text: their fields have names, too. */
+function withOwnArgs(entry: Record<string, unknown>, redactor: Redactor): Record<string, unknown> {
+  const { message } = entry;
+  if (!isRecord(message) || !Array.isArray(message['parts'])) return entry;
+  const parts = message['parts'].map((part: unknown) => {
+    if (!isRecord(part) || typeof part['args'] !== 'string') return part;
+    const args = jsonOr(part['args']);
+    return isRecord(args) ? { ...part, args: jsonText(redactor.value(args)) } : part;
+  });
+  return { ...entry, message: { ...message, parts } };
+}

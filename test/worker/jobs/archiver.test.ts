@@ -1,0 +1,250 @@
+import { expect, test } from 'vitest';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import { newRunId } from '../../../src/shared/base/ids.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
+import { zeroUsage } from '../../../src/shared/contract/money.ts';
+import type { Blobs } from '../../../src/shared/state/files/blobs.ts';
+import { settleTaken, takeDue } from '../../../src/shared/state/archive/due-runs.ts';
+import { redriveFailed } from '../../../src/shared/state/run/open-runs.ts';
+import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
+import type { OutgoingEvent } from '../../../src/shared/state/script.ts';
+import { OwnRedis } from '../../support/own-redis.ts';
+import { until } from '../../support/redis.ts';
+import { archiverWorld, eventLogTtlS, resultTtlS } from './archiver-world.ts';
+
+const day = 86_400;
+
+function answer(args: string, step = 1): JournalEntry {
+  const parts = [{ type: 'tool_call' as const, id: 'c1', name: 'lookup', args }];
+  const usage = { ...zeroUsage, input: 1, output: 1, cached: 0 };
+  const served = { provider: 'p', model: 'm', attempts: [] };
+  return {
+    v: 1,
+    t: 'model_response',
+    step,
+    message: { role: 'assistant', parts },
+    finishReason: 'stop',
+    usage,
+    ...served,
+  };
+}
+
+function result(content: string, sensitivity?: 'internal' | 'secret'): JournalEntry {
+  return { v: 1, t: 'tool_result', step: 1, index: 0, toolCallId: 'c1', toolName: 'lookup', content, sensitivity };
+}
+
+const at = (second: number) => `2026-01-02T03:04:0${second}.000Z`;
+const event = (runId: string, second: number, body: object) =>
+  ({ runId, timestamp: at(second), ...body }) as OutgoingEvent;
+
+test('what an ended run did is archived, and only then goes from Redis at its time', async () => {
+  const world = await archiverWorld();
+  const { redis, keys } = world;
+  const runId = newRunId(Date.now());
+  const events = [
+    event(runId, 1, { type: 'step.start', stepNumber: 1, model: 'm', modelSource: 'agent' }),
+    event(runId, 2, { type: 'text.delta', delta: 'a', model: 'm' }),
+    event(runId, 3, { type: 'text.delta', delta: 'b', model: 'm' }),
+    event(runId, 4, { type: 'text.complete', text: 'ab' }),
+  ];
+  const entries = [answer('{"order":7}'), result('shipped')];
+  const run = await world.endedRun(entries, { record: { runId }, events, end: { dropsJournal: true } });
+  for (const key of [keys.run, keys.journal, keys.events]) {
+    expect(await redis.ttl(key(runId))).toBeGreaterThan(day - 60);
+  }
+
+  world.start();
+  const archived = await world.archived(run);
+  expect(archived).toMatchObject({ runId, tenant: 'default', record: { status: 'completed', endedAt: run.endedAt } });
+  expect(archived.journal).toEqual(entries.map((entry) => expect.objectContaining({ t: entry.t })));
+  expect(archived.events.map(({ type }) => type)).toEqual([
+    'run.queued',
+    'execution.started',
+    'run.started',
+    'step.start',
+    'text.complete',
+    'run.completed',
+  ]);
+  expect(archived.firstTokens).toEqual({ 1: at(2) });
+  expect(archived.truncated).toBeUndefined();
+  expect(await redis.exists(keys.journal(runId))).toBe(0);
+  expect(await redis.ttl(keys.events(runId))).toBeLessThanOrEqual(eventLogTtlS);
+  expect(await redis.ttl(keys.run(runId))).toBeLessThanOrEqual(resultTtlS);
+  expect(world.outcomes).toEqual([{ kind: 'written', bytes: expect.any(Number) }]);
+});
+
+test('results of secret tools, known credentials and what looks like one are in no archive', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([
+    answer('{"order":7,"apiKey":"hunter2hunter2"}'),
+    result('the secret is pomegranate', 'secret'),
+    { ...result('see https://user:passphrase@example.org and CANARY-123456'), index: 1 } as JournalEntry,
+    { v: 1, t: 'inner_tool_result', step: 1, index: 1, number: 1, outcome: '"pomegranate"', sensitivity: 'secret' },
+    { ...result('internal is kept', 'internal'), index: 2 } as JournalEntry,
+  ]);
+  world.start({ redactor: new Redactor(['CANARY-123456']) });
+  const text = JSON.stringify(await world.archived(run));
+  for (const canary of ['hunter2hunter2', 'pomegranate', 'passphrase@', 'CANARY-123456'])
+    expect(text).not.toContain(canary);
+  expect(text).toContain('internal is kept');
+  expect(text).toContain('\\"order\\":7');
+});
+
+test('a run whose worker died before it was written is written by another one', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  // What a worker does that is killed then.
+  const taken = await takeDue(world.space, 10);
+  expect(taken.runIds).toEqual([run.runId]);
+  expect((await takeDue(world.space, 10)).runIds).toEqual([]);
+  await world.leasesEnd();
+  world.start();
+  expect((await world.archived(run)).journal).toHaveLength(1);
+  // Should it have been slow only, what it does then changes nothing.
+  await settleTaken(world.space, taken);
+  expect(await world.archive.read('default', run.runId)).toBeDefined();
+});
+
+test('a run that ended again meanwhile stays listed when the worker that took it before is done', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('first')], { end: { patch: { status: 'failed' } } });
+  const taken = await takeDue(world.space, 10);
+  await redriveAndEnd(world, run.runId, [result('second')]);
+  await settleTaken(world.space, taken);
+  expect(await world.isDue(run.runId)).toBe(true);
+});
+
+async function redriveAndEnd(world: Awaited<ReturnType<typeof archiverWorld>>, runId: string, entries: JournalEntry[]) {
+  const record = await world.runs.load(runId);
+  if (!record) throw new Error('the run is gone');
+  const redrive = { queue: 'runs', atMs: Date.now(), deadlineMs: undefined, startByMs: undefined };
+  const answered = await redriveFailed(world.space, record, redrive);
+  if (typeof answered === 'string') throw new Error(answered);
+  return await world.endAgain(runId, entries, { segment: answered.segment });
+}
+
+test('a redriven run is not archived while it works, and replaces its record at its next end', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('first')], { end: { patch: { status: 'failed' } } });
+  world.start();
+  expect((await world.archived(run)).record.status).toBe('failed');
+  await redriveAndEnd(world, run.runId, [result('second')]);
+  const replaced = await until('the archive has its new end', async () => {
+    const found = await world.archive.read('default', run.runId);
+    return found?.record.status === 'completed' ? found : undefined;
+  });
+  expect(JSON.stringify(replaced.journal)).toContain('second');
+});
+
+test('while the store is away nothing goes, and afterwards everything is written', async () => {
+  const world = await archiverWorld();
+  let isAway = true;
+  const blobs: Blobs = {
+    ...world.inRedis,
+    async put(...args) {
+      if (isAway) throw new RunError('queue_unavailable', 'the bucket does not answer');
+      await world.inRedis.put(...args);
+    },
+  };
+  const runs = await Promise.all([1, 2, 3].map(() => world.endedRun([result('shipped')])));
+  world.start({ blobs });
+  await until('an archiver has tried', () => world.outcomes.some(({ kind }) => kind === 'failed'));
+  for (const { runId } of runs) {
+    expect(await world.isDue(runId)).toBe(true);
+    expect(await world.redis.ttl(world.keys.journal(runId))).toBeGreaterThan(day - 60);
+  }
+  isAway = false;
+  await until('all of them are written', async () => {
+    await world.leasesEnd();
+    return (await world.redis.zcard(world.keys.archiveDue)) === 0;
+  });
+  for (const run of runs) expect(await world.archived(run)).toBeDefined();
+});
+
+test('a full Redis loses no run: they are archived once it has room', async () => {
+  const own = await OwnRedis.start();
+  const world = await archiverWorld(own.url);
+  const run = await world.endedRun([result('shipped')]);
+  await world.redis.config('SET', 'maxmemory', '1');
+  world.start();
+  await expect(takeDue(world.space, 1)).rejects.toMatchObject({ code: 'queue_unavailable' });
+  expect(await world.isDue(run.runId)).toBe(true);
+  await world.redis.config('SET', 'maxmemory', '0');
+  expect((await world.archived(run)).journal).toHaveLength(1);
+});
+
+test('a run whose end was noted by a process that died then is listed by the reconciler', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  await world.redis.del(world.keys.archiveDue);
+  await redisSupervision(world.space).forget(run.runId);
+  expect(await world.isDue(run.runId)).toBe(true);
+});
+
+test.each([
+  ['an agent with `archive: false`', { archive: false }],
+  ['an agent about secrets', { sensitivity: 'secret' as const }],
+])('runs of %s are not archived, and go from Redis at their time', async (_, about) => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  world.start({ agents: [world.agentOf(about)] });
+  await until('it is settled', async () => !(await world.isDue(run.runId)));
+  expect(world.outcomes).toEqual([{ kind: 'skipped' }]);
+  expect(await world.archive.read('default', run.runId)).toBeUndefined();
+  expect(await world.redis.ttl(world.keys.journal(run.runId))).toBeLessThanOrEqual(resultTtlS);
+});
+
+test('an agent about secrets is archived when it says so', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  world.start({ agents: [world.agentOf({ sensitivity: 'secret', archive: true })] });
+  expect(await world.archived(run)).toBeDefined();
+});
+
+test('an agent that only other workers have is archived as they announce it', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  const view = { id: 'support', model: 'm', tools: [], archive: false };
+  await world.redis.hset(world.keys.agents, 'support', JSON.stringify(view));
+  world.start();
+  await until('it is settled', async () => !(await world.isDue(run.runId)));
+  expect(await world.archive.read('default', run.runId)).toBeUndefined();
+});
+
+test.each([
+  ['a request with `store: false`', {}, { store: false as const }],
+  ['ARCHIVE_TTL_S=0', { archiveTtlS: 0 }, {}],
+])('with %s nothing waits for the archive', async (_, settings, end) => {
+  const world = await archiverWorld(undefined, settings);
+  const run = await world.endedRun([result('shipped')], { end: { ...end, dropsJournal: true } });
+  expect(await world.isDue(run.runId)).toBe(false);
+  expect(await world.redis.ttl(world.keys.events(run.runId))).toBeLessThanOrEqual(eventLogTtlS);
+  expect(await world.redis.exists(world.keys.journal(run.runId))).toBe(0);
+});
+
+test('a run that is too long loses the ends of its longest texts, and says so', async () => {
+  const world = await archiverWorld();
+  const noise = () => Array.from({ length: 30_000 }, () => Math.random().toString(36).slice(2)).join('');
+  const entries = Array.from({ length: 12 }, (_, index) => ({ ...result(noise()), index }) as JournalEntry);
+  const run = await world.endedRun([...entries, { ...result('short'), index: 12 } as JournalEntry]);
+  world.start();
+  const archived = await world.archived(run);
+  expect(archived.truncated).toBe(true);
+  expect(archived.journal).toHaveLength(13);
+  expect(archived.journal.at(-1)).toMatchObject({ content: 'short' });
+  expect(world.outcomes).toEqual([{ kind: 'written', bytes: expect.any(Number) }]);
+});
+
+test('the definitions of its agents are kept under the digest that their runs name', async () => {
+  const world = await archiverWorld();
+  const agent = world.agentOf({});
+  world.start({ agents: [agent, world.agentOf({ id: 'hidden', archive: false })] });
+  const owners = async () => await world.redis.keys(world.keys.blobs('agent-*'));
+  const [key = ''] = await until('the definition is kept', async () =>
+    (await owners()).length > 0 ? await owners() : undefined,
+  );
+  const digest = /agent-([0-9a-f]+)/.exec(key)?.[1] ?? '';
+  expect(await world.archive.readDefinition(digest)).toMatchObject({ id: 'support', model: 'm', toolDefinitions: [] });
+  expect(await owners()).toHaveLength(1);
+});
