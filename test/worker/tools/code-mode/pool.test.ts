@@ -226,7 +226,7 @@ test('a process that does not stop by itself is killed', async () => {
 test('a script that waits for its tools for too long is ended', async () => {
   const outcome = await world.run('console.log("before"); await tools.echo()', {
     call: () => new Promise(() => {}),
-    limits: { timeoutMs: 300 },
+    limits: { timeoutMs: 2_000 },
   });
   expect(outcome).toMatchObject({ ok: false, reason: 'timeout', logs: ['before'], calls: 1 });
 });
