@@ -2,7 +2,7 @@ import type { Reporter, TestModule, TestProject } from 'vitest/node';
 
 const shown = 10;
 
-/** Ends a run of several files with the ten that took longest, and a run that failed with its seed. */
+/** Ends a run with the tests that were green only when they were repeated, the ten files that took longest, and, when it failed, its seed. */
 export class ClosingReporter implements Reporter {
   readonly #begun = new Map<string, number>();
   readonly #tookMs = new Map<TestModule, number>();
@@ -17,7 +17,13 @@ export class ClosingReporter implements Reporter {
     this.#tookMs.set(module, performance.now() - (this.#begun.get(module.id) ?? 0));
   }
 
-  onTestRunEnd(_modules: readonly TestModule[], _errors: readonly unknown[], reason: string): void {
+  onTestRunEnd(modules: readonly TestModule[], _errors: readonly unknown[], reason: string): void {
+    const repeated = modules.flatMap(({ relativeModuleId, children }) =>
+      [...children.allTests('passed')]
+        .filter((test) => test.diagnostic()?.flaky)
+        .map((test) => `  ${relativeModuleId} > ${test.fullName}`),
+    );
+    if (repeated.length > 0) process.stdout.write(`\nGreen only when repeated:\n${repeated.join('\n')}\n`);
     const slowest = [...this.#tookMs].toSorted(([, a], [, b]) => b - a).slice(0, shown);
     const lines = slowest.map(([module, ms]) => `${(ms / 1_000).toFixed(1).padStart(8)} s  ${module.relativeModuleId}`);
     if (lines.length > 1) process.stdout.write(`\nThe slowest files:\n${lines.join('\n')}\n`);
