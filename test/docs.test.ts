@@ -99,7 +99,7 @@ test('the HTTP page has one section for exactly the routes that the source regis
 });
 
 test('the README lists exactly the commands that the program has', () => {
-  const sources = files('src/producer/cli/{,batch/,options/}*.ts').map(read).join('\n');
+  const sources = files('src/producer/cli/{,batch/,fleet/,options/}*.ts').map(read).join('\n');
   const commands = [...sources.matchAll(/(?:program\s*\.|export const add\w+ = )command\(\s*'([\w-]+)/g)].map(
     ([, name]) => name,
   );
@@ -121,7 +121,7 @@ test('operations lists exactly the metrics that the processes serve', () => {
 });
 
 test('operations explains exactly the lines that doctor prints', () => {
-  const sources = files('src/producer/cli/{doctor,doctor/*}.ts').map(read).join('\n');
+  const sources = files('src/producer/{cli/{doctor,doctor/*},client/diagnose/*}.ts').map(read).join('\n');
   const names = [...sources.matchAll(/(?:\b(?:ok|warn|fail)\)?\(|\bname = )['`]([a-z -]+)(\$\{\w+\})?['`]/g)].map(
     ([, name = '', varies]) => `${name}${varies ? 'NAME' : ''}`,
   );

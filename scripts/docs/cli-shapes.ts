@@ -4,11 +4,13 @@ import { z } from 'zod';
 import { acceptedRun } from '../../src/producer/http/openapi.ts';
 import { approvalView } from '../../src/producer/client/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
-import { costReport } from '../../src/producer/client/costs.ts';
+import { costReport } from '../../src/shared/contract/report/costs.ts';
 import { auditView } from '../../src/producer/client/audit/audit.ts';
 import { flowReport } from '../../src/producer/client/flows/flow-report.ts';
 import { flowView } from '../../src/producer/client/flows/flows.ts';
 import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
+import { agentDetail } from '../../src/shared/contract/agent/agent-detail.ts';
+import { fleetView } from '../../src/shared/contract/report/fleet.ts';
 import { agentView } from '../../src/shared/contract/agent/agent.ts';
 import { fileView } from '../../src/shared/contract/files.ts';
 import { eventSchema } from '../../src/shared/contract/event.ts';
@@ -169,6 +171,9 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   },
   agents,
   'agents check': agents,
+  'agents show': { as: 'document', shape: agentDetail, is: 'an [AgentDetail](http.md#agentdetail)' },
+  'budget list': { as: 'document', shape: z.array(budgetView), is: 'an array of [Budgets](http.md#budget)' },
+  fleet: { as: 'document', shape: fleetView, is: 'what [`GET /v1/fleet`](http.md) answers' },
   doctor: {
     as: 'document',
     shape: z.object({

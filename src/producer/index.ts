@@ -53,7 +53,8 @@ export type {
 } from './client/batches/batches.ts';
 export type { BatchQuote, BatchRequestInput, BatchStatus, BatchView } from '../shared/contract/batch.ts';
 export type { Budgets, BudgetSettings, TopUpOptions, TopUpRequest } from './client/budgets.ts';
-export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
+export type { CostGroup, CostGroupRow, CostReport } from '../shared/contract/report/costs.ts';
+export type { CostQuery } from './client/costs.ts';
 export type { AuditPage, AuditQuery, AuditView } from './client/audit/audit.ts';
 export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';
 export type { FlowsPage, FlowsQuery, FlowView } from './client/flows/flows.ts';
@@ -75,6 +76,10 @@ export type { ThreadExportLine, ThreadItem, ThreadView } from '../shared/contrac
 export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
 export type { InputFile, InputPart } from '../shared/contract/input-parts.ts';
 export type { WriteProblem } from '../shared/state/write-probe.ts';
+export type { Check } from './client/diagnose/check.ts';
+export type { JudgedDiagnosis } from './client/diagnose/checks.ts';
+export type { AgentDetail, ToolDetail } from '../shared/contract/agent/agent-detail.ts';
+export type { FleetView, FleetWorker, ProviderLimit } from '../shared/contract/report/fleet.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose/diagnose.ts';
 export type { ProviderReport } from '../shared/contract/provider-report.ts';
 export type { FlowFacts } from './client/diagnose/flow-facts.ts';

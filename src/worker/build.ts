@@ -5,6 +5,7 @@ import { closedNames } from '../shared/base/ids.ts';
 import type { Log } from '../shared/base/log.ts';
 import type { Redactor } from '../shared/base/redact.ts';
 import { packageVersion, type Toolkit } from './agents/toolkit.ts';
+import { agentSheetOf } from './agents/agent-sheet.ts';
 import { agentViewOf } from '../shared/contract/agent/agent.ts';
 import type { Config } from '../shared/contract/config.ts';
 import { postrunQueues, quarantineQueue } from '../shared/contract/queues.ts';
@@ -129,9 +130,13 @@ export async function buildWorker(options: WorkerOptions): Promise<RunningWorker
       supervision,
       log,
       lockDurationMs: config.LOCK_DURATION_MS,
-      agents: [...agents.values()].map((agent) => agentViewOf(agent.definition, config.DATA_FLOW_MODE)),
+      agents: [...agents.values()].map((agent) => ({
+        view: agentViewOf(agent.definition, config.DATA_FLOW_MODE),
+        sheet: agentSheetOf(agent, options.redactor),
+      })),
       about: { name, queues: WORKER_QUEUES, concurrency, startedAt, version: packageVersion },
       active: () => consumer.active,
+      runs: () => consumer.runs,
       providers: () => watch.reports(),
     }),
   );

@@ -5,7 +5,8 @@ import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop-signal.ts';
 import { openClient } from './options/open-client.ts';
-import { dim, duration, oneLine } from './show/paint.ts';
+import { dim } from './show/paint.ts';
+import { duration, oneLine } from '../../shared/base/words.ts';
 import { changeLines, flowLines, waitsFor } from './show/pending.ts';
 
 const maxShown = 1_000;

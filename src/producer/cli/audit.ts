@@ -11,7 +11,8 @@ import { asJson, choice, command, text, value, valueOr } from './options/command
 import { openClient } from './options/open-client.ts';
 import { since, timeForms } from './options/when.ts';
 import { listTable, nameColumn, textColumn } from './show/list-table.ts';
-import { dateTime, dim, oneLine } from './show/paint.ts';
+import { dateTime, dim } from './show/paint.ts';
+import { oneLine } from '../../shared/base/words.ts';
 
 export const addAudit: AddCommand = (program, act) => {
   const audit = program

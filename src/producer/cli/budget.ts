@@ -12,7 +12,7 @@ import {
 import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
 import { onExceedOption, positiveNumber } from './options/arguments.ts';
-import { count } from './show/paint.ts';
+import { count } from '../../shared/base/words.ts';
 
 interface Options {
   readonly json?: true;
@@ -25,11 +25,18 @@ export const addBudget: AddCommand = (program, act) => {
     .addHelpText(
       'after',
       examples(
+        'millrace budget list',
         'millrace budget get batch nightly',
         'millrace budget set batch nightly 10 --on-exceed pause_for_approval',
         'millrace budget top-up batch nightly 5',
       ),
     );
+  budget
+    .command('list')
+    .description('List the account of the tenant, batches that a budget was set for, and accounts that runs wait for.')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('millrace budget list'))
+    .action(act(list));
   account(
     budget,
     'get',
@@ -59,6 +66,14 @@ function account(budget: Command, name: string, description: string, example: st
     .argument('<id>', 'batch id, run id, or name of the tenant')
     .option('--json', 'print one JSON document')
     .addHelpText('after', examples(example));
+}
+
+async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const budgets = await mill.budgets.list();
+  if (json) return printJson(cli, budgets);
+  for (const view of budgets) cli.stdout.write(`${budgetLine(view)}\n`);
+  return exitCodes.ok;
 }
 
 async function get(cli: Cli, scope: BudgetScope, id: string, options: Options): Promise<ExitCode> {

@@ -8,7 +8,7 @@ import type { Millrace } from '../client/millrace.ts';
 import { asJson, choice, command, flag, text, type ValuesOf } from './options/command.ts';
 import { filterFrom, filterOptions, isFiltered } from './options/run-filter.ts';
 import { LiveLine } from './show/live-line.ts';
-import { count } from './show/paint.ts';
+import { count } from '../../shared/base/words.ts';
 import { openClient } from './options/open-client.ts';
 import { waitsFor } from './show/pending.ts';
 

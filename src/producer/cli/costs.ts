@@ -2,12 +2,13 @@ import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
-import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
+import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../../shared/contract/report/costs.ts';
 import { asJson, command, value } from './options/command.ts';
 import { day, dayForms } from './options/when.ts';
 import { openClient } from './options/open-client.ts';
 import { listTable, nameColumn, numberColumn } from './show/list-table.ts';
-import { count, dim } from './show/paint.ts';
+import { dim } from './show/paint.ts';
+import { count } from '../../shared/base/words.ts';
 
 export const addCosts = command('costs', {
   description: 'Show what model calls cost, by day (UTC), agent and model.',

@@ -3,8 +3,8 @@ import { asJson, command, flag } from './options/command.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import { clientFor, configOf, remoteOf } from './options/open-client.ts';
-import { fail, ok, warn, type Check } from './doctor/check.ts';
-import { checkDiagnosis } from './doctor/checks.ts';
+import { fail, ok, warn, type Check } from '../client/diagnose/check.ts';
+import { checkDiagnosis } from '../client/diagnose/checks.ts';
 import { examineRemote, type Findings } from './doctor/over-http.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 

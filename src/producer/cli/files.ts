@@ -17,7 +17,8 @@ import { wholeNumber } from './options/arguments.ts';
 import { asJson, choice, command, text, value, valueOr } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
-import { dateTime, dim, oneLine } from './show/paint.ts';
+import { dateTime, dim } from './show/paint.ts';
+import { oneLine } from '../../shared/base/words.ts';
 
 export const addFiles: AddCommand = (program, act) => {
   const files = program

@@ -21,7 +21,8 @@ import { asJson, choice, command, flag, text, value, valueOr, type ValuesOf } fr
 import { openClient } from './options/open-client.ts';
 import { since, timeForms, until } from './options/when.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
-import { count, dateTime, dim, oneLine } from './show/paint.ts';
+import { dateTime, dim } from './show/paint.ts';
+import { count, oneLine } from '../../shared/base/words.ts';
 
 export const addFlows: AddCommand = (program, act) => {
   const flows = program

@@ -1,4 +1,5 @@
-import { known, type Fact, count, duration, oneLine, printable, table } from './show/paint.ts';
+import { known, type Fact, table } from './show/paint.ts';
+import { count, duration, oneLine, printable } from '../../shared/base/words.ts';
 import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';

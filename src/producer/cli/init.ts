@@ -7,7 +7,8 @@ import { addManifest, isModulePackage } from './project/manifest.ts';
 import { isLinkNote, Scaffold } from './project/scaffold.ts';
 import { callOf } from './show/call-of.ts';
 import { quoted } from './show/pending.ts';
-import { bold, dim, oneLine, table } from './show/paint.ts';
+import { bold, dim, table } from './show/paint.ts';
+import { oneLine } from '../../shared/base/words.ts';
 
 const composeNames = ['docker-compose.yml', 'docker-compose.yaml', 'compose.yml', 'compose.yaml'];
 /** What this command puts into the folder of agents. */

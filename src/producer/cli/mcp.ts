@@ -3,7 +3,8 @@ import { defined } from '../../shared/base/collections.ts';
 import { printJson, examples, exitCodes, thisPerson, type AddCommand, type Cli } from './cli.ts';
 import { asJson, command, text } from './options/command.ts';
 import { openClient, remoteOf } from './options/open-client.ts';
-import { count, dim, oneLine } from './show/paint.ts';
+import { dim } from './show/paint.ts';
+import { count, oneLine } from '../../shared/base/words.ts';
 
 const maxText = 300;
 

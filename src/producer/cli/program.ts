@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { nearest } from '../../shared/base/nearest.ts';
 import { asRunError, type ErrorCode, type RunError } from '../../shared/base/errors.ts';
-import { addAgents } from './agents.ts';
+import { addAgents } from './fleet/agents.ts';
 import { addApprovals } from './approvals.ts';
 import { addAudit } from './audit.ts';
 import { addBatch } from './batch/batch.ts';
@@ -11,6 +11,7 @@ import { addBatches } from './batch/batches.ts';
 import { addBudget } from './budget.ts';
 import { addCancel } from './cancel.ts';
 import { addChat } from './chat.ts';
+import { addFleet } from './fleet/fleet.ts';
 import { addCosts } from './costs.ts';
 import { addApprove, addDeny } from './decide.ts';
 import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type Work } from './cli.ts';
@@ -33,7 +34,8 @@ import { withEnvFile } from './options/env-file.ts';
 import { agentFilesFor } from './show/agent-files.ts';
 import { firstScreen, helpWidthOf } from './options/first-screen.ts';
 import { callOf } from './show/call-of.ts';
-import { dim, printable, red, withoutColours } from './show/paint.ts';
+import { dim, red, withoutColours } from './show/paint.ts';
+import { printable } from '../../shared/base/words.ts';
 import { addMcp } from './mcp.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
@@ -62,6 +64,7 @@ const commands: readonly AddCommand[] = [
   addDeny,
   addBudget,
   addCosts,
+  addFleet,
   addFlows,
   addAudit,
   addRuns,

@@ -1,4 +1,5 @@
-import { dateTime, dim, oneLine, printable } from './show/paint.ts';
+import { dateTime, dim } from './show/paint.ts';
+import { oneLine, printable } from '../../shared/base/words.ts';
 import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ProgressEntry } from '../client/artifacts.ts';

@@ -1,4 +1,5 @@
-import { count, dateTime, dim, duration, oneLine } from './show/paint.ts';
+import { dateTime, dim } from './show/paint.ts';
+import { count, duration, oneLine } from '../../shared/base/words.ts';
 import { collect, printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { formatUsd } from '../../shared/contract/money.ts';

@@ -1,4 +1,5 @@
-import { known, type Fact, dateTime, dim, oneLine, table, red } from './show/paint.ts';
+import { known, type Fact, dateTime, dim, table, red } from './show/paint.ts';
+import { oneLine } from '../../shared/base/words.ts';
 import {
   collect,
   printJson,

@@ -1,9 +1,13 @@
+import { z } from 'zod';
 import { jsonOr, jsonText } from '../../shared/base/json.ts';
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
+import { agentSheet, type AgentDetail } from '../../shared/contract/agent/agent-detail.ts';
 import { thereIsNo } from '../../shared/base/nearest.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
+
+const announcedAgent = agentView.extend({ seenAt: z.string().optional() });
 
 const maxAgeMs = 2_000;
 const maxNamed = 50;
@@ -52,6 +56,18 @@ export class AgentDirectory {
     return agents.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  /** One with what workers have announced of its definition. Throws `not_found`. */
+  async read(id: string, redis: RedisConnection): Promise<AgentDetail> {
+    const [announced, sheet] = await Promise.all([
+      redis.hget(this.#keys.agents, id),
+      redis.hget(this.#keys.agentSheets, id),
+    ]);
+    const { data: agent } = announcedAgent.safeParse(jsonOr(announced ?? 'null'));
+    if (agent) return { ...agent, ...agentSheet.safeParse(jsonOr(sheet ?? 'null')).data };
+    const known = (await redis.hkeys(this.#keys.agents)).sort();
+    throw new RunError('not_found', thereIsNo('agent', id, known));
+  }
+
   /** The models that they use, cached shortly. */
   async models(redis: RedisConnection): Promise<readonly string[]> {
     if (performance.now() - this.#modelsReadAt > maxAgeMs) {
@@ -73,7 +89,10 @@ export class AgentDirectory {
 
   /** For agents that are no longer served anywhere. */
   async forget(ids: readonly string[], redis: RedisConnection): Promise<void> {
-    if (ids.length > 0) await redis.hdel(this.#keys.agents, ...ids);
+    if (ids.length > 0) {
+      await redis.hdel(this.#keys.agents, ...ids);
+      await redis.hdel(this.#keys.agentSheets, ...ids);
+    }
     this.#readAt = Number.NEGATIVE_INFINITY;
     this.#modelsReadAt = Number.NEGATIVE_INFINITY;
   }

@@ -20,6 +20,7 @@ import { parseAs } from '../../shared/base/problems.ts';
 import type { AccountWindow, Cap } from '../../shared/state/money/accounts.ts';
 import {
   accountInTotal,
+  listedAccounts,
   readBudget,
   setBudget,
   tenantAccountInUse,
@@ -49,6 +50,11 @@ export interface TopUpOptions {
 /** The budgets of one tenant. Every method throws `RunError`, like the client that it belongs to. */
 export interface Budgets {
   /**
+   * The tenant's own account first, then the batches that a budget was set for, the latest first, and other accounts that runs wait
+   * for: at most 500.
+   */
+  list(): Promise<readonly BudgetView[]>;
+  /**
    * What an account may spend and has spent: a run's, a batch's, or the tenant's own in its present window. One that
    * nothing was spent from has zeros. Throws `not_found` for another tenant, `run_not_found`, `invalid_id`.
    */
@@ -72,6 +78,16 @@ export class RedisBudgets implements Budgets {
 
   constructor(client: TenantClient) {
     this.#client = client;
+  }
+
+  async list(): Promise<readonly BudgetView[]> {
+    return await reach(this.#client, async (at) => {
+      const { redis, core, tenant } = at;
+      const { keys } = core;
+      const own = await readBudget(await locate({ scope: 'tenant', id: tenant }, at));
+      const others = await listedAccounts({ redis, keys }, tenant);
+      return [own, ...(await Promise.all(others.map((account) => readBudget({ redis, keys, tenant, account }))))];
+    });
   }
 
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {

@@ -1,5 +1,7 @@
 import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import type { AgentDetail } from '../../shared/contract/agent/agent-detail.ts';
+import type { FleetView } from '../../shared/contract/report/fleet.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
 import { createProjector, eachProjected, readFrom, projectShown } from '../../shared/dialects/project.ts';
@@ -16,9 +18,10 @@ import type { Batches } from './batches/batches.ts';
 import type { Budgets } from './budgets.ts';
 import type { ChatOptions, ChatTurnRequest } from './chat/open-turn.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
-import type { CostQuery, CostReport } from './costs.ts';
+import type { CostReport } from '../../shared/contract/report/costs.ts';
+import type { CostQuery } from './costs.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
-import type { Diagnosis } from './diagnose/diagnose.ts';
+import type { JudgedDiagnosis } from './diagnose/checks.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import type { Files } from './files/files.ts';
 import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
@@ -396,6 +399,17 @@ export class MillraceClient implements AsyncDisposable {
   }
 
   /**
+   * One of them with all that is data of its definition: instructions, models, limits, and its tools with their schemas. An agent that
+   * only a producer has announced has no more than `agents` says. Throws `not_found`.
+   *
+   * @example
+   * const { toolDetails = [] } = await mill.agent('support');
+   */
+  async agent(id: string): Promise<AgentDetail> {
+    return await this.#operations.agent(id);
+  }
+
+  /**
    * Announces agents, so that `enqueue` knows their names. Workers do it at start. Throws `validation` over HTTP: no API key has
    * this right.
    */
@@ -432,8 +446,16 @@ export class MillraceClient implements AsyncDisposable {
     return await this.#operations.redrive(request);
   }
 
-  /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
-  async diagnose(): Promise<Diagnosis> {
+  /**
+   * What there is to do in the fleet, who does it, and what holds it up: queues, workers with the runs of this tenant on them, model
+   * providers, what of their limits is in use, and breakers.
+   */
+  async fleet(): Promise<FleetView> {
+    return await this.#operations.fleet();
+  }
+
+  /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`, and in `checks` what `doctor` says about them. */
+  async diagnose(): Promise<JudgedDiagnosis> {
     return await this.#operations.diagnose();
   }
 

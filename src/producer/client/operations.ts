@@ -1,7 +1,9 @@
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import type { AgentDetail } from '../../shared/contract/agent/agent-detail.ts';
 import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
+import type { FleetView } from '../../shared/contract/report/fleet.ts';
 import type { ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
@@ -13,9 +15,10 @@ import type { Batches } from './batches/batches.ts';
 import type { Budgets } from './budgets.ts';
 import type { OpenTurn } from './chat/known-turn.ts';
 import type { ChatOptions, ChatTurnRequest } from './chat/open-turn.ts';
-import type { CostQuery, CostReport } from './costs.ts';
+import type { CostReport } from '../../shared/contract/report/costs.ts';
+import type { CostQuery } from './costs.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
-import type { Diagnosis } from './diagnose/diagnose.ts';
+import type { JudgedDiagnosis } from './diagnose/checks.ts';
 import type { Accepted, BulkAnswer, QueueState } from './enqueue.ts';
 import type { Files } from './files/files.ts';
 import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
@@ -41,12 +44,6 @@ export interface Identity {
   readonly tenant: string;
   /** `operator`: may raise what operators have set, and change the money of the tenant. */
   readonly rights: Rights;
-}
-
-/** Queues and model providers as the fleet has them. */
-export interface Fleet {
-  readonly queues: Readonly<Record<string, QueueState>>;
-  readonly providers: readonly ProviderReport[];
 }
 
 /**
@@ -88,11 +85,13 @@ export interface Operations {
   progress(runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
   writeProgress(runId: string, note: ProgressInput, options: ProgressWriting): Promise<ProgressNote>;
   agents(): Promise<readonly AgentView[]>;
+  agent(id: string): Promise<AgentDetail>;
   registerAgents(agents: readonly AgentView[]): Promise<void>;
   forgetAgents(ids: readonly string[]): Promise<void>;
   queueDepths(): Promise<Readonly<Record<string, QueueState>>>;
   providers(): Promise<readonly ProviderReport[]>;
-  diagnose(): Promise<Diagnosis>;
+  fleet(): Promise<FleetView>;
+  diagnose(): Promise<JudgedDiagnosis>;
   writeProblem(): Promise<WriteProblem | undefined>;
   /** The same for another tenant. `undefined` rights are those of this one. */
   forTenant(tenant: string, rights: Rights | undefined, requestId: string | undefined, by?: string): Operations;

@@ -11,7 +11,9 @@ import { findTurn, submitTurn } from './chat/open-turn.ts';
 import { ClientCore, reach, type TenantClient } from './client-core.ts';
 import { readCosts } from './costs.ts';
 import { decideRun } from './decide.ts';
-import { diagnose, fleetProviders, queueDepths } from './diagnose/diagnose.ts';
+import { judged } from './diagnose/checks.ts';
+import { diagnose, queueDepths } from './diagnose/diagnose.ts';
+import { fleetProviders, readFleet } from './diagnose/fleet.ts';
 import { RedisFiles } from './files/redis-files.ts';
 import { findRunId } from './find-run.ts';
 import { readFlowReport } from './flows/flow-report.ts';
@@ -91,11 +93,13 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     progress: (runId, query) => readProgress(runId, query, client),
     writeProgress: (runId, note, options) => writeProgress(runId, note, options, client),
     agents: () => reach(client, ({ redis }) => core.agents.list(redis)),
+    agent: (id) => reach(client, ({ redis }) => core.agents.read(id, redis)),
     registerAgents: (agents) => reach(client, ({ redis }) => core.agents.register(agents, redis)),
     forgetAgents: (ids) => reach(client, ({ redis }) => core.agents.forget(ids, redis)),
     queueDepths: () => queueDepths(client),
     providers: () => fleetProviders(client),
-    diagnose: () => diagnose(client),
+    fleet: () => readFleet(client),
+    diagnose: async () => judged(await diagnose(client)),
     writeProblem: () => core.writes.look(),
     forTenant: (other, rights, requestId, by) =>
       redisOperations(

@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import type { FastifySchema } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { agentDetail } from '../../shared/contract/agent/agent-detail.ts';
 import { agentView } from '../../shared/contract/agent/agent.ts';
 import type { Scope } from '../../shared/contract/config.ts';
 import { decisionRequest } from '../../shared/contract/control.ts';
@@ -24,7 +25,7 @@ import { auditView } from '../client/audit/audit.ts';
 import { approvalView } from '../client/approvals.ts';
 import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
-import { costReport } from '../client/costs.ts';
+import { costReport } from '../../shared/contract/report/costs.ts';
 import { flowReport } from '../client/flows/flow-report.ts';
 import { flowView } from '../client/flows/flows.ts';
 import type { App } from './app.ts';
@@ -78,6 +79,7 @@ z.globalRegistry
   .add(runOutcomeView, { id: 'RunOutcome' })
   .add(acceptedRun, { id: 'AcceptedRun' })
   .add(agentView, { id: 'Agent' })
+  .add(agentDetail, { id: 'AgentDetail' })
   .add(decisionRequest, { id: 'Decision' })
   .add(approvalView, { id: 'Approval' })
   .add(budgetView, { id: 'Budget' })

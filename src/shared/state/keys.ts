@@ -100,6 +100,8 @@ const fleetKeyNames = (prefix: string) => ({
   watched: (worker: string) => `${prefix}:_:watched:${worker}`,
   /** Hash of loaded agents, written by workers: id to the public part of the definition. */
   agents: `${prefix}:_:agents`,
+  /** Hash of what else is known of them: instructions, tools with their schemas, limits. */
+  agentSheets: `${prefix}:_:agent-sheets`,
   /** The mark of the shared folder that workers keep results in, and who swept it last. */
   artifactRoot: `${prefix}:_:artifact-root`,
   artifactSweep: `${prefix}:_:artifact-sweep`,
@@ -130,6 +132,8 @@ const limitKeyNames = (prefix: string) => ({
     `${prefix}:{ledger:${tenant}}:${scope}:${id}:promises`,
   /** Set of accounts that runs wait for, as `scope:id`. */
   accountsWaiting: (tenant: string) => `${prefix}:{ledger:${tenant}}:accounts-waiting`,
+  /** Sorted set of batches that a budget was set for, by the time when it was. */
+  budgetsSet: (tenant: string) => `${prefix}:{ledger:${tenant}}:budgets-set`,
   /** Set of tenants with runs that wait for money. */
   tenantsWaiting: `${prefix}:_:tenants-waiting`,
   /** Cost counters of a tenant and day. */
@@ -140,6 +144,8 @@ const limitKeyNames = (prefix: string) => ({
   limiter: (limiter: string, part: string) => `${prefix}:{limit:${limiter}}:${part}`,
   /** Set of limiters that runs wait for. */
   limiters: `${prefix}:_:limiters`,
+  /** Sorted set of limiters by the time of their last use, give or take a minute. */
+  limitersUsed: `${prefix}:_:limiters-used`,
   /** State of the circuit breaker of one provider and model, and the channel on which changes are published. */
   breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
   breakers: `${prefix}:_:breakers`,

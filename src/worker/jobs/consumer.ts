@@ -2,6 +2,7 @@ import { problemsOf } from '../../shared/base/problems.ts';
 import { UnrecoverableError, WaitingError, type Job, type Processor, type Worker } from 'bullmq';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
+import type { WorkingOn } from '../../shared/state/fleet/fleet.ts';
 import { jobOptions, runJobSchema, type RunJob } from '../../shared/contract/run.ts';
 import type { RunDeps } from '../run/run-context.ts';
 import type { JobOutcome } from '../run/outcome.ts';
@@ -38,7 +39,7 @@ export class Consumer {
   readonly #slots = new Map<string, Promise<unknown>>();
   /** Stops each processor call. Not one shared signal: combining a signal that lives as long as the process with short ones
    * keeps memory for every call. */
-  readonly #calls = new Set<AbortController>();
+  readonly #calls = new Map<AbortController, WorkingOn>();
   #stopping = false;
   /** Queues whose fetch loop has failed within the last second. */
   readonly #backingOff = new Set<Worker>();
@@ -52,6 +53,11 @@ export class Consumer {
   /** Processor calls in progress. */
   get active(): number {
     return this.#calls.size;
+  }
+
+  /** The runs that they work on, longest first. */
+  get runs(): readonly WorkingOn[] {
+    return [...this.#calls.values()];
   }
 
   /** Is every fetch loop alive? What the liveness probe asks. */
@@ -70,7 +76,7 @@ export class Consumer {
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     const cut = () => {
-      for (const call of this.#calls) call.abort(new RunError('worker_lost', 'the worker is shutting down'));
+      for (const call of this.#calls.keys()) call.abort(new RunError('worker_lost', 'the worker is shutting down'));
     };
     await stopLoops(this.#workers, graceMs, cut, () => Promise.all(this.#slots.values()));
     this.#leases[Symbol.dispose]();
@@ -108,7 +114,7 @@ export class Consumer {
     signal?.addEventListener('abort', () => call.abort(new RunError('lock_lost', 'the lock of the job was lost')), {
       once: true,
     });
-    this.#calls.add(call);
+    this.#calls.set(call, { runId: data.runId, since: new Date().toISOString() });
     try {
       const outcome = await this.#inSlot(data.runId, () => this.#run(queue, job, data, call.signal));
       return await this.#verdict(outcome, queue, job, data, token);

@@ -1,5 +1,5 @@
 import type { Log } from '../../shared/base/log.ts';
-import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import { announcedRuns, type AnnouncedAgent } from '../../shared/state/fleet/fleet.ts';
 import type { Supervision } from '../../shared/state/run/supervision.ts';
 
 const heartbeatMs = 5_000;
@@ -11,9 +11,10 @@ export interface PresenceOptions {
   readonly supervision: Supervision;
   readonly log: Log;
   readonly lockDurationMs: number;
-  readonly agents: readonly AgentView[];
-  readonly about: Omit<Heartbeat, 'active' | 'providers'>;
+  readonly agents: readonly AnnouncedAgent[];
+  readonly about: Omit<Heartbeat, 'active' | 'providers' | 'runs'>;
   readonly active: () => number;
+  readonly runs: () => Heartbeat['runs'];
   readonly providers: () => Heartbeat['providers'];
 }
 
@@ -25,13 +26,19 @@ export interface Presence extends AsyncDisposable {
 
 /** Resolves once this worker is announced. Rejects when Redis cannot be reached. */
 export async function announceWorker(options: PresenceOptions): Promise<Presence> {
-  const { supervision, log, lockDurationMs, agents, about, active, providers } = options;
+  const { supervision, log, lockDurationMs, agents, about, active, runs, providers } = options;
   const { name } = about;
   const tried = (work: () => Promise<unknown>, message: string) => async (): Promise<void> => {
     await work().catch((err: unknown) => log.debug({ err }, message));
   };
   const beat = tried(
-    () => supervision.heartbeat({ ...about, active: active(), providers: providers() }),
+    () =>
+      supervision.heartbeat({
+        ...about,
+        active: active(),
+        providers: providers(),
+        runs: runs().slice(0, announcedRuns),
+      }),
     'heartbeat did not reach redis',
   );
   // A lock was renewed at most half its time ago when its worker dies: the pulse ends before the next worker claims the run.

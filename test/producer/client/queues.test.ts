@@ -19,6 +19,7 @@ async function worker({ redis, keys }: Pick<ClientWorld, 'redis' | 'keys'>, queu
     startedAt: '',
     version: '',
     providers: [],
+    runs: [],
   };
   await redisSupervision(runKeySpace(redis, keys)).heartbeat(info);
 }

@@ -29,6 +29,24 @@ test('a batch gets a budget, is topped up, and shows both', async () => {
   expect((await send('GET', batch)).body).toEqual(topped.body);
 });
 
+test('budgets are listed: the tenant first, then batches, the latest first, and what runs wait for', async () => {
+  const apiKeys = `${digest('a')}:north:*,${digest('b')}:south:*`;
+  const { send, redis, keys } = await serverWorld({ apiKeys });
+  const sets = [
+    ['first', 'a'],
+    ['second', 'a'],
+    ['theirs', 'b'],
+  ] as const;
+  for (const [name, key] of sets) await send('PUT', `/v1/budgets/batch/${name}`, { maxCostUsd: 1 }, as(key));
+  await redis.sadd(keys.accountsWaiting('north'), 'run:r-1', 'tenant:north', 'batch:first');
+  const list = async () => (await send('GET', '/v1/budgets', undefined, as('a'))).body.budgets as { id: string }[];
+  expect((await list()).map(({ id }) => id)).toEqual(['north', 'second', 'first', 'r-1']);
+  await redis.del(keys.account('north', 'batch', 'second', 'total'));
+  expect((await list()).map(({ id }) => id)).toEqual(['north', 'first', 'r-1']);
+  expect(await redis.zcard(keys.budgetsSet('north'))).toBe(1);
+  expect(await redis.ttl(keys.budgetsSet('north'))).toBeGreaterThan(86_400);
+});
+
 test('a top-up that is sent again with its key adds nothing', async () => {
   const { send } = await serverWorld();
   await send('PUT', batch, { maxCostMicrocents: 100 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { costReport } from '../../../src/producer/client/costs.ts';
+import { costReport } from '../../../src/shared/contract/report/costs.ts';
 import { dayFromToday, spend } from '../support/costs.ts';
 import { serverWorld } from './server-world.ts';
 

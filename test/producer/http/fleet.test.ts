@@ -1,5 +1,15 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
+import { agentViewOf } from '../../../src/shared/contract/agent/agent.ts';
+import { redisFleet } from '../../../src/shared/state/fleet/fleet.ts';
+import { redisRateLimiter } from '../../../src/shared/state/limits/rate/polled-limiter.ts';
+import { agentSheetOf } from '../../../src/worker/agents/agent-sheet.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { defineTool } from '../../../src/worker/tools/define.ts';
+import { aRequest } from '../../contract/rate-limiter.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
@@ -27,6 +37,60 @@ test('the fleet shows queues and providers, and what a provider wrote only to op
   expect((await send('GET', '/v1/fleet', undefined, as('root'))).body.providers).toEqual([report]);
 });
 
+test('a worker shows the runs of the own tenant that it works on, and what is in use of the limits of models', async () => {
+  const { send, redis, keys: names } = await serverWorld({ apiKeys });
+  const start = async (key: string) => (await send('POST', '/v1/runs', request, as(key))).body.runId as string;
+  const [north, south] = [await start('a'), await start('b')];
+  const since = new Date().toISOString();
+  const runs = [north, south].map((runId) => ({ runId, since }));
+  const worker = { queues: ['runs'], concurrency: 5, active: 2, startedAt: since, version: '1', providers: [], runs };
+  await redisFleet({ redis, keys: names }).heartbeat({ name: 'w', ...worker });
+  await using limiter = redisRateLimiter({ redis, keys: names, clock: systemClock });
+  const limits = { requestsPerMinute: 60, tokensPerMinute: 6_000, maxInFlight: 3 };
+  const answer = await limiter.acquire(aRequest('r', limits), 1_000, new AbortController().signal);
+  expect(answer.kind).toBe('granted');
+  await expect.poll(async () => (await send('GET', '/v1/fleet', undefined, as('a'))).body.limits).toHaveLength(1);
+  const { body } = await send('GET', '/v1/fleet', undefined, as('a'));
+  expect(body.workers).toMatchObject([{ name: 'w', active: 2, concurrency: 5, runs: [{ runId: north, since }] }]);
+  expect(JSON.stringify(body)).not.toContain(south);
+  const use = { model: 'model', requests: 60, usedRequests: 1, tokens: 6_000, concurrency: 3, inFlight: 1, waiting: 0 };
+  expect(body.limits).toMatchObject([use]);
+  expect(body.limits[0].usedTokens).toBeGreaterThan(0);
+});
+
+test('an agent shows its definition and its tools, and one that nobody announced is not found', async () => {
+  const { send, redis, keys: names } = await serverWorld({ apiKeys });
+  const tool = defineTool({
+    name: 'lookup',
+    description: 'Looks an order up.',
+    inputSchema: z.object({ id: z.string() }),
+    effect: 'read',
+    sensitivity: 'internal',
+    needsApproval: true,
+    execute: () => 'x',
+  });
+  const agent = defineAgent({
+    id: 'support',
+    model: 'm',
+    instructions: 'The word is a-secret-of-mine.',
+    tools: [tool],
+  });
+  const sheet = agentSheetOf({ ...agent, file: 'support.ts' }, new Redactor(['a-secret-of-mine']));
+  await redisFleet({ redis, keys: names }).announceAgents([{ view: agentViewOf(agent.definition), sheet }]);
+  const { status, body } = await send('GET', '/v1/agents/support', undefined, as('b'));
+  expect([status, body.id, body.tools]).toEqual([200, 'support', ['lookup']]);
+  expect(body.toolDetails).toMatchObject([
+    { name: 'lookup', effect: 'read', approval: 'always', sensitivity: 'internal', trust: 'user-defined' },
+  ]);
+  expect(body.toolDetails[0].parameters.properties).toEqual({ id: { type: 'string' } });
+  expect(body.definition.instructions).toContain('The word is');
+  expect(JSON.stringify(body)).not.toContain('a-secret-of-mine');
+  expect(Date.parse(body.seenAt)).toBeGreaterThan(0);
+  const missing = await send('GET', '/v1/agents/suport', undefined, as('b'));
+  expect([missing.status, missing.body.error.code]).toEqual([404, 'not_found']);
+  expect(missing.body.error.message).toContain('support');
+});
+
 test('the facts of doctor need the scope admin, and name no run or thread of another tenant', async () => {
   const { send, redis, keys: names } = await serverWorld({ apiKeys });
   const stuck = async (key: string) => {
@@ -44,6 +108,7 @@ test('the facts of doctor need the scope admin, and name no run or thread of ano
   expect([status, body.openRuns]).toEqual([200, 2]);
   expect(body.stuckRuns.map(({ runId }: { runId: string }) => runId)).toEqual([north]);
   expect(JSON.stringify(body)).not.toContain('south');
+  expect(body.checks).toContainEqual(expect.objectContaining({ name: 'stuck runs', level: 'fail' }));
 });
 
 test('the firehose sends the events of the tenant, as they come and without ids', async () => {

@@ -59,7 +59,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'POST /v1/budgets/{scope}/{id}/top-ups': { usd: 1 },
 };
 /** Agents are no tenant's own. */
-const everybodys = new Set(['/v1/models/{id}']);
+const everybodys = new Set(['/v1/models/{id}', '/v1/agents/{id}']);
 /** Sends what comes from now on, and ends with its reader. */
 const endless = new Set(['GET /v1/events']);
 

@@ -148,6 +148,7 @@ test('runs in quarantine call for a process only while no live worker serves it'
     startedAt: '',
     version: '',
     providers: [],
+    runs: [],
   };
   await world.supervision.heartbeat(info);
   await world.pass();

@@ -26,7 +26,8 @@ import {
 import { command, flag, text, value, valueOr, type OptionOf, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { LiveLine } from '../show/live-line.ts';
-import { oneLine, red, yellow } from '../show/paint.ts';
+import { red, yellow } from '../show/paint.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 
 const attachOption: OptionOf<'attach', string | true | undefined> = new Option(
   '--attach [batch]',

@@ -10,7 +10,8 @@ import { wholeNumber } from '../options/arguments.ts';
 import { openClient } from '../options/open-client.ts';
 import { callOf } from '../show/call-of.ts';
 import { listTable, nameColumn, numberColumn } from '../show/list-table.ts';
-import { count, dateTime, dim } from '../show/paint.ts';
+import { dateTime, dim } from '../show/paint.ts';
+import { count } from '../../../shared/base/words.ts';
 
 interface Options {
   readonly json?: true;

@@ -1,7 +1,7 @@
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { BatchQuote, BatchView } from '../../../shared/contract/batch.ts';
 import { formatUsd, usdToMicrocents } from '../../../shared/contract/money.ts';
-import { count, duration } from '../show/paint.ts';
+import { count, duration } from '../../../shared/base/words.ts';
 
 const barWidth = 20;
 

@@ -4,9 +4,9 @@ import type { Diagnosis } from '../../client/diagnose/diagnose.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { addressOf } from '../../client/remote/options.ts';
 import { remoteClient } from '../options/open-client.ts';
-import { fail, ok, warn, type Check } from './check.ts';
-import { checkDiagnosis, queues } from './checks.ts';
-import { checkProviders } from './providers.ts';
+import { fail, ok, warn, type Check } from '../../client/diagnose/check.ts';
+import { checkDiagnosis, queues } from '../../client/diagnose/checks.ts';
+import { checkProviders } from '../../client/diagnose/provider-checks.ts';
 
 /** What was found. Over HTTP `diagnosis` is there for keys with the scope `admin` only. */
 export interface Findings {
@@ -48,7 +48,15 @@ async function ifAllowed<T>(asked: Promise<T>): Promise<T | undefined> {
 /** What every key may see: queues, and the model providers as the fleet reports them. */
 async function checkFleet(mill: Millrace): Promise<readonly Check[]> {
   const [depths, providers] = await Promise.all([mill.queueDepths(), mill.providers()]);
-  const worker = { name: 'fleet', heartbeatAgeMs: 0, queues: [], concurrency: 0, active: 0, version: '', providers };
+  const worker = {
+    name: 'fleet',
+    heartbeatAgeMs: 0,
+    queues: [],
+    concurrency: 0,
+    active: 0,
+    version: '',
+    providers,
+  };
   const isServed = Object.values(depths).some(({ workers }) => workers > 0);
   return [
     warn('key', 'without the scope admin only queues and providers are shown', 'give the key this scope to see all'),

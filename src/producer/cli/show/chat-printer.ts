@@ -1,6 +1,7 @@
 import type { RunEvent, PendingView } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
-import { bold, dim, oneLine, printable } from './paint.ts';
+import { bold, dim } from './paint.ts';
+import { oneLine, printable } from '../../../shared/base/words.ts';
 import { RunPrinter } from './run-printer.ts';
 import { changeLines, flowLines } from './pending.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';

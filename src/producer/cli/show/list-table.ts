@@ -1,4 +1,4 @@
-import { oneLine } from './paint.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 
 /** A column of a list: its heading, and what may be done with its cells. */
 export interface Column {

@@ -1,4 +1,5 @@
-import { known, type Fact, oneLine } from './paint.ts';
+import { known, type Fact } from './paint.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople, type DecisionView } from '../../../shared/contract/decisions.ts';
 import type { PendingView } from '../../../shared/contract/event.ts';
 import type { FlowFinding } from '../../../shared/contract/flow.ts';

@@ -1,6 +1,7 @@
 import { isTerminal, type RunEvent, type EventOf, type EventType } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
-import { dim, printable, red, count, duration, oneLine } from './paint.ts';
+import { dim, red } from './paint.ts';
+import { printable, count, duration, oneLine } from '../../../shared/base/words.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import { flowText, waitsFor } from './pending.ts';
 

@@ -1,4 +1,5 @@
-import { dateTime, dim, oneLine, printable } from './paint.ts';
+import { dateTime, dim } from './paint.ts';
+import { oneLine, printable } from '../../../shared/base/words.ts';
 import type { WriteStream } from 'node:tty';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { ThreadItem } from '../../../shared/contract/thread/thread-items.ts';

@@ -1,5 +1,6 @@
 import type { WriteStream } from 'node:tty';
-import { dim, oneLine, red, yellow } from '../show/paint.ts';
+import { dim, red, yellow } from '../show/paint.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 
 /** Facts that every line has, or that the head of a pretty line shows already. */
 const headFields: ReadonlySet<string> = new Set(['level', 'time', 'service', 'pid', 'msg']);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { pairsOf } from '../../../shared/base/collections.ts';
-import { providerReport, providerTrouble, type ProviderReport } from '../../../shared/contract/provider-report.ts';
+import { providerReport } from '../../../shared/contract/provider-report.ts';
 import { workerTtlMs } from '../../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../../shared/contract/queues.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
@@ -24,6 +24,19 @@ const workerInfo = z.object({
   /** As the worker has them; none of a worker of an earlier version. */
   providers: z.array(providerReport).readonly().catch([]),
 });
+
+const announcedWorker = workerInfo.extend({
+  runs: z
+    .array(z.object({ runId: z.string(), since: z.string() }))
+    .readonly()
+    .catch([]),
+});
+
+/** A worker by its last heartbeat, with the runs of all tenants on it. */
+export interface LiveWorker extends Readonly<z.infer<typeof announcedWorker>> {
+  readonly name: string;
+  readonly heartbeatAgeMs: number;
+}
 
 /** A worker by its last heartbeat. */
 export interface WorkerFacts extends Readonly<z.infer<typeof workerInfo>> {
@@ -100,7 +113,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       durability: durabilityOf(facts, at),
       openRuns,
       ...(await inspectOpen(at)),
-      workers,
+      workers: workers.map(({ runs: _, ...worker }) => worker),
       queues,
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
       waits,
@@ -116,17 +129,7 @@ export async function queueDepths(client: TenantClient): Promise<Readonly<Record
   return await reach(client, async (at) => depths(await liveWorkers(at), at));
 }
 
-/** The providers of all live workers, each once: of a provider that some worker has trouble with, what that worker reports. */
-export async function fleetProviders(client: TenantClient): Promise<readonly ProviderReport[]> {
-  const workers = await reach(client, liveWorkers);
-  const byId = Map.groupBy(
-    workers.flatMap(({ providers }) => providers),
-    ({ id }) => id,
-  );
-  return [...byId.values()].flatMap((reports) => reports.find(providerTrouble) ?? reports[0] ?? []);
-}
-
-async function depths(workers: readonly WorkerFacts[], { core, redis }: Connected) {
+export async function depths(workers: readonly WorkerFacts[], { core, redis }: Connected) {
   const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
   const ofRuns = new Set([...(await core.directory.names(redis)), quarantineQueue]);
   const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues([...ofRuns]), ...served]);
@@ -137,7 +140,7 @@ async function depths(workers: readonly WorkerFacts[], { core, redis }: Connecte
   return Object.fromEntries(await Promise.all([...names].map(stateOf)));
 }
 
-async function liveWorkers({ core, redis }: Connected): Promise<WorkerFacts[]> {
+export async function liveWorkers({ core, redis }: Connected): Promise<LiveWorker[]> {
   const now = Date.now();
   const flat = await redis.zrangebyscore(core.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
   const beats = pairsOf(flat);
@@ -146,7 +149,7 @@ async function liveWorkers({ core, redis }: Connected): Promise<WorkerFacts[]> {
   return beats.map(([name, at], i) => ({
     name,
     heartbeatAgeMs: Math.max(0, now - Number(at)),
-    ...workerInfo.parse(JSON.parse(infos[i] ?? '{}')),
+    ...announcedWorker.parse(JSON.parse(infos[i] ?? '{}')),
   }));
 }
 

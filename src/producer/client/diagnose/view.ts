@@ -1,12 +1,10 @@
 import { z } from 'zod';
 import { providerReport } from '../../../shared/contract/provider-report.ts';
+import { breakerState, check, queueState } from '../../../shared/contract/report/fleet.ts';
 import { durabilityLevels, type Diagnosis } from './diagnose.ts';
 
 const count = z.int().min(0);
 const waiting = z.object({ waiting: count });
-
-/** Jobs of a queue by state, and the live workers that serve it. */
-export const queueState = z.object({ waiting: count, active: count, delayed: count, failed: count, workers: count });
 
 /** What `doctor` judges, as it is shown: see `Diagnosis`. */
 export const diagnosisView = z.object({
@@ -41,7 +39,7 @@ export const diagnosisView = z.object({
   quarantined: count,
   counters: z.record(z.string(), z.number()),
   waits: z.object({
-    breakers: z.array(z.object({ target: z.string(), failures: count, openForMs: count.optional() })),
+    breakers: z.array(breakerState),
     limiters: z.array(waiting.extend({ model: z.string() })),
     money: z.array(waiting.extend({ tenant: z.string(), account: z.string() })),
     people: z.array(waiting.extend({ tenant: z.string(), oldestMs: count })),
@@ -51,6 +49,7 @@ export const diagnosisView = z.object({
   }),
   flows: z.array(z.object({ tenant: z.string(), lastDay: count, blocked: count, coversMs: count.optional() })),
   batches: z.object({ open: count, processes: count }),
+  checks: z.array(check).describe('What `doctor` says about it.'),
 });
 
 /** What one tenant may see of it: the fleet as a whole, and of runs, threads and accounts only its own. */

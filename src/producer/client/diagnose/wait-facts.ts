@@ -56,19 +56,12 @@ const maxAsking = 1_000;
 export async function waitFacts(at: Connected): Promise<WaitFacts> {
   const { redis, core } = at;
   const { keys } = core;
-  const [targets, limiters, tenants, asking] = await Promise.all([
-    redis.smembers(keys.breakers),
+  const [breakers, limiters, tenants, asking] = await Promise.all([
+    breakersOf(at),
     redis.smembers(keys.limiters),
     redis.smembers(keys.tenantsWaiting),
     redis.smembers(keys.tenantsAsking),
   ]);
-  const breakers = await Promise.all(
-    targets.slice(0, maxShown).map(async (target) => {
-      const [failures, openUntil] = await redis.hmget(keys.breaker(target), 'failures', 'openUntil');
-      const openForMs = openUntil ? Math.max(0, Number(openUntil) - Date.now()) : undefined;
-      return { target, failures: Number(failures ?? 0), openForMs };
-    }),
-  );
   const queues = await Promise.all(
     limiters.slice(0, maxShown).map(async (limiter) => ({
       model: limiter.slice(limiter.indexOf(':') + 1),
@@ -79,12 +72,25 @@ export async function waitFacts(at: Connected): Promise<WaitFacts> {
   const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, at)));
   const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, at)));
   return {
-    breakers: breakers.filter(({ failures }) => failures > 0),
+    breakers,
     limiters: queues.filter(({ waiting }) => waiting > 0),
     money: money.flat().slice(0, maxShown),
     people: people.filter(({ waiting }) => waiting > 0),
     threads,
   };
+}
+
+/** At most the first hundred of the models and tools that failed lately. */
+export async function breakersOf({ redis, core: { keys } }: Connected): Promise<readonly BreakerFacts[]> {
+  const targets = await redis.smembers(keys.breakers);
+  const breakers = await Promise.all(
+    targets.slice(0, maxShown).map(async (target) => {
+      const [failures, openUntil] = await redis.hmget(keys.breaker(target), 'failures', 'openUntil');
+      const openForMs = openUntil ? Math.max(0, Number(openUntil) - Date.now()) : undefined;
+      return { target, failures: Number(failures ?? 0), openForMs };
+    }),
+  );
+  return breakers.filter(({ failures }) => failures > 0);
 }
 
 async function threadsOf({ core, redis }: Connected): Promise<readonly ThreadFacts[]> {

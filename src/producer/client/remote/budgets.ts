@@ -11,6 +11,10 @@ export class RemoteBudgets implements Budgets {
     this.#link = link;
   }
 
+  async list(): Promise<readonly BudgetView[]> {
+    return (await this.#link.json<{ readonly budgets: readonly BudgetView[] }>({ path: '/v1/budgets' })).budgets;
+  }
+
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {
     return await this.#link.json({ path: at`/v1/budgets/${scope}/${id}` });
   }

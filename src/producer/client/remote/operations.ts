@@ -4,6 +4,7 @@ import { messageOf, RunError } from '../../../shared/base/run-error.ts';
 import type { AgentView } from '../../../shared/contract/agent/agent.ts';
 import type { ProgressNote, ProgressQuery } from '../../../shared/contract/artifacts.ts';
 import type { CancelRequest, DecisionInput } from '../../../shared/contract/control.ts';
+import type { FleetView } from '../../../shared/contract/report/fleet.ts';
 import type { BudgetView } from '../../../shared/contract/money.ts';
 import type { RunView } from '../../../shared/contract/run.ts';
 import type { WriteProblem } from '../../../shared/state/write-probe.ts';
@@ -11,7 +12,7 @@ import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from '.
 import type { OpenTurn } from '../chat/known-turn.ts';
 import type { ChatOptions, ChatTurnRequest } from '../chat/open-turn.ts';
 import type { DecideOptions, DecisionAnswer } from '../decide.ts';
-import type { Fleet, Operations } from '../operations.ts';
+import type { Operations } from '../operations.ts';
 import type { RedriveAnswer, RedriveRequest } from '../redrive.ts';
 import type { RunFilter } from '../run-filter.ts';
 import { acceptManyRemote, acceptRemote, newKey } from './accept.ts';
@@ -36,7 +37,7 @@ export function openRemote(options: RemoteOptions): Operations {
 }
 
 function remoteOperations(link: Link): Operations {
-  const fleet = () => link.json<Fleet>({ path: '/v1/fleet' });
+  const fleet = () => link.json<FleetView>({ path: '/v1/fleet' });
   return {
     tenant: undefined,
     whoami: () => link.json({ path: '/v1/whoami' }),
@@ -73,10 +74,12 @@ function remoteOperations(link: Link): Operations {
     progress: (runId, query) => progress(link, runId, query),
     writeProgress: (runId, note, options) => writeProgress(link, runId, note, options),
     agents: async () => (await link.json<{ agents: readonly AgentView[] }>({ path: '/v1/agents' })).agents,
+    agent: (id) => link.json({ path: at`/v1/agents/${id}` }),
     registerAgents: () => Promise.reject(onlyOverRedis('registerAgents', 'workers announce their agents')),
     forgetAgents: () => Promise.reject(onlyOverRedis('forgetAgents', 'workers announce their agents')),
     queueDepths: async () => (await fleet()).queues,
     providers: async () => (await fleet()).providers,
+    fleet,
     diagnose: () => link.json({ path: '/v1/doctor' }),
     writeProblem: () => writeProblem(link),
     forTenant: () => {

@@ -1,22 +1,21 @@
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventSchema } from '../../../shared/contract/event.ts';
-import { providerReport, withoutWords } from '../../../shared/contract/provider-report.ts';
-import { diagnosisView, ownPartOf, queueState } from '../../client/diagnose/view.ts';
+import { withoutWords } from '../../../shared/contract/provider-report.ts';
+import { fleetView } from '../../../shared/contract/report/fleet.ts';
+import { judged } from '../../client/diagnose/checks.ts';
+import { diagnosisView, ownPartOf } from '../../client/diagnose/view.ts';
 import type { App, Services } from '../app.ts';
 import { liveOnly, formatFor, sendStream } from '../event-stream.ts';
 import { errors, route } from '../openapi.ts';
 
 const fleetRoute = route('read', {
   operationId: 'getFleet',
-  summary: 'Read what queues and providers there are',
+  summary: 'Read what the fleet does',
   description:
-    'Jobs by queue and state with the live workers of each, and the model providers that workers report. What a provider wrote into an error is only shown with the scope `admin`.',
+    'Jobs by queue and state with the live workers of each, workers with the own runs on them, the model providers that workers report, what of their limits is in use, and breakers. What a provider wrote into an error is only shown with the scope `admin`.',
   response: {
-    200: z.object({
-      queues: z.record(z.string(), queueState).describe('By name.'),
-      providers: z.array(providerReport),
-    }),
+    200: fleetView,
     ...errors,
   },
 });
@@ -25,7 +24,7 @@ const doctorRoute = route('admin', {
   operationId: 'diagnose',
   summary: 'Read the facts that `millrace doctor` judges',
   description:
-    'Redis, durability, queues, workers, and what runs wait for. The fleet is shown as a whole; of runs, threads and accounts only those of the key’s tenant.',
+    'Redis, durability, queues, workers, what runs wait for, and what `doctor` says about it all. The fleet is shown as a whole; of runs, threads and accounts only those of the key’s tenant.',
   response: { 200: diagnosisView, ...errors },
 });
 
@@ -45,14 +44,14 @@ const firehoseSchema = {
 /** What is about no single run. */
 export function fleetRoutes(app: App, services: Services): void {
   app.get('/v1/fleet', fleetRoute, async ({ mill, rights }) => {
-    const [queues, providers] = await Promise.all([mill.queueDepths(), mill.providers()]);
+    const fleet = await mill.fleet();
     return {
-      queues,
-      providers: providers.map((report) => (rights === 'operator' ? { ...report } : withoutWords(report))),
+      ...fleet,
+      providers: fleet.providers.map((report) => (rights === 'operator' ? { ...report } : withoutWords(report))),
     };
   });
   app.get('/v1/doctor', doctorRoute, async ({ mill, tenant }) => {
-    return ownPartOf(await mill.diagnose(), tenant) as z.output<typeof diagnosisView>;
+    return judged(ownPartOf(await mill.diagnose(), tenant)) as z.output<typeof diagnosisView>;
   });
   app.get(
     '/v1/events',

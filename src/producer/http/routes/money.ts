@@ -4,13 +4,21 @@ import { topUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errors, route, topUpKey } from '../openapi.ts';
 import { defined } from '../../../shared/base/collections.ts';
-import { costReport, type CostGroup } from '../../client/costs.ts';
+import { costReport, type CostGroup } from '../../../shared/contract/report/costs.ts';
 
 const accountParams = z.object({
   scope: budgetScope.describe('Whose money it is.'),
   id: z.string().describe('Run id, batch id, or the name of the own tenant.'),
 });
 const answers = { 200: budgetView, ...errors };
+
+const listRoute = route('read', {
+  operationId: 'listBudgets',
+  summary: 'List budgets',
+  description:
+    'The account of the own tenant first, then the batches that a budget was set for, the latest first, and other accounts that runs wait for: at most 500. Amounts are microcents (1e-8 USD).',
+  response: { 200: z.object({ budgets: z.array(budgetView) }), ...errors },
+});
 
 const getRoute = route('read', {
   operationId: 'getBudget',
@@ -61,6 +69,7 @@ const costsRoute = route('read', {
 });
 
 export function moneyRoutes(app: App): void {
+  app.get('/v1/budgets', listRoute, async ({ mill }) => ({ budgets: [...(await mill.budgets.list())] }));
   app.get(
     '/v1/budgets/:scope/:id',
     getRoute,

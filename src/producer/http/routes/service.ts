@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
+import { agentDetail } from '../../../shared/contract/agent/agent-detail.ts';
 import { agentView } from '../../../shared/contract/agent/agent.ts';
 import { errors, route } from '../openapi.ts';
 import { readinessAnswer } from '../readiness.ts';
@@ -26,6 +27,15 @@ const agentsRoute = route('read', {
   summary: 'List agents',
   description: 'The agents that workers and producers have loaded.',
   response: { 200: z.object({ agents: z.array(agentView) }), ...errors },
+});
+
+const agentRoute = route('read', {
+  operationId: 'getAgent',
+  summary: 'Read an agent',
+  description:
+    'One agent with all that is data of its definition: instructions, models, limits, and its tools with their schemas. Of one that no worker has loaded there is no more than the list says.',
+  params: z.object({ id: z.string().describe('Agent id') }),
+  response: { 200: agentDetail, ...errors },
 });
 
 const whoamiRoute = route('read', {
@@ -56,4 +66,5 @@ export function serviceRoutes(app: App, { metrics, openAnswers, readiness }: Ser
   app.get('/v1/agents', agentsRoute, async ({ mill }) => ({
     agents: [...(await mill.agents())],
   }));
+  app.get('/v1/agents/:id', agentRoute, async ({ mill, params }) => ({ ...(await mill.agent(params.id)) }));
 }

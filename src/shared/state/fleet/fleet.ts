@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
+import type { AgentSheet } from '../../contract/agent/agent-detail.ts';
 import { jsonOr, jsonText } from '../../base/json.ts';
 import type { ProviderReport } from '../../contract/provider-report.ts';
 import { named } from '../errors.ts';
@@ -18,7 +19,18 @@ export interface WorkerInfo {
   readonly startedAt: string;
   readonly version: string;
   readonly providers: readonly ProviderReport[];
+  /** The runs that it works on, the longest first: at most as many as are shown. */
+  readonly runs: readonly WorkingOn[];
 }
+
+/** A run on a worker, and since when. */
+export interface WorkingOn {
+  readonly runId: string;
+  readonly since: string;
+}
+
+/** Of the runs that a worker works on, so many are announced. */
+export const announcedRuns = 50;
 
 /** By then another worker has claimed the runs of a worker that died. */
 const watchedTtlMs = 600_000;
@@ -73,17 +85,21 @@ export function redisFleet({ redis, keys }: KeySpace) {
       return infos.filter((info) => info !== null).map((info) => JSON.parse(info) as WorkerInfo);
     },
     /** Publishes the public part of the loaded agents for producers. */
-    async announceAgents(agents: readonly AgentView[]): Promise<void> {
+    async announceAgents(agents: readonly AnnouncedAgent[]): Promise<void> {
       const seenAt = new Date().toISOString();
-      const entries = agents.flatMap((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
-      if (entries.length > 0) await redis.hset(keys.agents, ...entries);
+      if (agents.length === 0) return;
+      await redis.hset(keys.agentSheets, ...agents.flatMap(({ view, sheet }) => [view.id, sheetText(sheet)]));
+      await redis.hset(keys.agents, ...agents.flatMap(({ view }) => [view.id, jsonText({ ...view, seenAt })]));
     },
     /** Forgets agents that no worker has announced for seven days, and answers the queues of which that is true. */
     async unannounced(): Promise<readonly string[]> {
       const before = Date.now() - announcedTtlMs;
       const agents = Object.entries(await redis.hgetall(keys.agents));
       const stale = agents.filter(([, json]) => !(seenAtOf(json) > before)).map(([id]) => id);
-      if (stale.length > 0) await redis.hdel(keys.agents, ...stale);
+      if (stale.length > 0) {
+        await redis.hdel(keys.agents, ...stale);
+        await redis.hdel(keys.agentSheets, ...stale);
+      }
       return await redis.zrangebyscore(keys.queues, '-inf', before);
     },
     async forgetQueue(queue: string): Promise<void> {
@@ -93,6 +109,20 @@ export function redisFleet({ redis, keys }: KeySpace) {
 }
 
 const announced = z.object({ seenAt: z.string() });
+
+/** An agent that a worker has loaded: its public part, and the rest of what is data of it. */
+export interface AnnouncedAgent {
+  readonly view: AgentView;
+  readonly sheet: AgentSheet;
+}
+
+/** Of a sheet that is larger, only the definition is kept, or nothing. */
+const maxSheetBytes = 512 * 1024;
+
+function sheetText(sheet: AgentSheet): string {
+  const forms = [sheet, { ...sheet, toolDetails: [] }];
+  return forms.map((form) => jsonText(form)).find((text) => Buffer.byteLength(text) <= maxSheetBytes) ?? 'null';
+}
 
 /** NaN for an entry without it. */
 function seenAtOf(json: string): number {

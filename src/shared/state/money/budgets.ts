@@ -24,10 +24,37 @@ export async function readBudget({ redis, known, ...budget }: BudgetAccount): Pr
 
 /** Sets the cap of an account; top-ups stay. */
 export async function setBudget({ redis, ...budget }: BudgetAccount, cap: Cap): Promise<BudgetView> {
-  const args = [cap.capMicrocents, cap.onExceed, ttlOf(budget.account)];
+  const { account, keys, tenant } = budget;
+  const args = [cap.capMicrocents, cap.onExceed, ttlOf(account), account.id, Date.now(), maxListed];
   const doing = 'change of a budget';
-  const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args, { doing })) as [string[], number];
+  const [fields, waiting] = (await runScript(redis, setScript, [...keysOf(budget), keys.budgetsSet(tenant)], args, {
+    doing,
+  })) as [string[], number];
   return budgetViewOf(budget.account, Object.fromEntries(pairsOf(fields)), waiting);
+}
+
+const maxListed = 500;
+
+/**
+ * The batches of a tenant that a budget was set for, the latest first, and after them the runs that others wait for the money of:
+ * at most 500. Those whose account is gone leave the list.
+ */
+export async function listedAccounts({ redis, keys }: KeySpace, tenant: string): Promise<readonly AccountWindow[]> {
+  const list = keys.budgetsSet(tenant);
+  const [batches, waiting] = await Promise.all([
+    redis.zrange(list, '+inf', '-inf', 'BYSCORE', 'REV'),
+    redis.smembers(keys.accountsWaiting(tenant)),
+  ]);
+  const alive = await Promise.all(batches.map((id) => redis.exists(keys.account(tenant, 'batch', id, 'total'))));
+  const gone = batches.filter((_, i) => alive[i] === 0);
+  if (gone.length > 0) await redis.zrem(list, ...gone);
+  if (gone.length < batches.length) await redis.expire(list, accountTtlS('total') * 2);
+  const listed = new Set(batches.filter((_, i) => alive[i] === 1).map((id) => `batch:${id}`));
+  for (const name of waiting) if (!name.startsWith('tenant:')) listed.add(name);
+  return [...listed].slice(0, maxListed).map((name) => {
+    const colon = name.indexOf(':');
+    return accountInTotal(name.startsWith('batch:') ? 'batch' : 'run', name.slice(colon + 1));
+  });
 }
 
 /** The account after a top-up. `added` is false for one with a key that was there before. */

@@ -164,7 +164,16 @@ test('a quote knows what the provider of the workers takes a minute', async () =
   const fleet = redisFleet(world);
   const announce = async (tokensPerMinute: number) => {
     const providers = [{ id: 'openai', kind: 'openai', hasKey: true, tokensPerMinute }] as const;
-    const worker = { name: 'w', queues: ['runs'], concurrency: 50, active: 0, startedAt: '', version: '', providers };
+    const worker = {
+      name: 'w',
+      queues: ['runs'],
+      concurrency: 50,
+      active: 0,
+      startedAt: '',
+      runs: [],
+      version: '',
+      providers,
+    };
     await fleet.heartbeat(worker);
   };
   playFleet(world, (writer) => writer.end());

@@ -111,7 +111,7 @@ test('the output of a CSV has the fields of the structured answer of its agent a
 test('a quote knows what the providers of the workers take', async () => {
   const world = await batchWorld();
   const provider = { id: 'slow', kind: 'openai', hasKey: true, tokensPerMinute: 60 } as const;
-  const facts = { name: 'w', concurrency: 10, active: 0, startedAt: new Date().toISOString(), version: '1' };
+  const facts = { name: 'w', concurrency: 10, active: 0, startedAt: new Date().toISOString(), runs: [], version: '1' };
   const fleet = redisFleet({ redis: world.redis, keys: world.keys });
   await fleet.heartbeat({ ...facts, queues: ['runs'], providers: [provider] });
   playFleet(world, (writer) => writer.end());

@@ -43,8 +43,23 @@ const scripts = {
   dispatch: loadScript(import.meta.url, './dispatch.lua'),
 };
 
+/** Limiters that were not used for so long are no longer listed: their state is gone, too. */
+export const usedTtlMs = 86_400_000;
+/** How exact that is. */
+const notedEveryMs = 60_000;
 /** In the order in which the scripts name them. */
-const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'] as const;
+export const parts = [
+  'state',
+  'window',
+  'queue',
+  'waiters',
+  'tenants',
+  'past',
+  'leases',
+  'grants',
+  'seats',
+  'wake',
+] as const;
 
 /**
  * The limiters in Redis: each under one hash tag, all changes by scripts, all times by the clock of Redis. Leases of waiters that
@@ -55,13 +70,25 @@ export function redisLimiters({ redis, keys }: KeySpace) {
     const own = parts.map((part) => keys.limiter(limiter, part));
     return await runScript(redis, scripts[name], own, args, { doing: `${name} at a limiter` });
   };
+  const notedAt = new Map<string, number>();
+  const noteUse = async (limiter: string): Promise<void> => {
+    const now = Date.now();
+    if (now - (notedAt.get(limiter) ?? 0) < notedEveryMs) return;
+    notedAt.set(limiter, now);
+    const note = redis.multi().zadd(keys.limitersUsed, now, limiter);
+    note.zremrangebyscore(keys.limitersUsed, '-inf', now - usedTtlMs).pexpire(keys.limitersUsed, usedTtlMs);
+    await note.exec();
+  };
   return withNamedErrors('limiters', {
     /** `freed`: calls that this process made without asking since the last time. */
     async ask({ waiter, grantId }: Waiting, request: GrantRequest, maxInlineWaitMs: number, freed: number) {
       const { limiter, limits, tenant, weight, promptTokens, maxOutputTokens } = request;
       const about = [waiter, grantId, tenant, weight, promptTokens, maxOutputTokens];
       const waitMs = Math.max(0, Math.round(maxInlineWaitMs));
-      return answerOf(await run('ask', limiter, [...configured(limits), ...about, waitMs, freed]));
+      const answer = answerOf(await run('ask', limiter, [...configured(limits), ...about, waitMs, freed]));
+      // It is listed for people; no call waits for that.
+      void noteUse(limiter).catch(() => notedAt.delete(limiter));
+      return answer;
     },
     /** Renews the waiters and the grants, gives out what there is, and answers for each waiter. */
     async poll(limiter: string, limits: ProviderLimits, waiting: readonly Waiting[], grantIds: readonly string[]) {

@@ -1,8 +1,8 @@
-/** One line of `doctor`. `warn` can wait, `fail` needs attention; `advice` is what to do. */
-export interface Check {
-  readonly name: string;
-  readonly level: 'ok' | 'warn' | 'fail';
-  readonly text: string;
+import type { z } from 'zod';
+import type { check } from '../../../shared/contract/report/fleet.ts';
+
+/** One line of `doctor`. */
+export interface Check extends Readonly<Omit<z.infer<typeof check>, 'advice'>> {
   readonly advice?: string | undefined;
 }
 

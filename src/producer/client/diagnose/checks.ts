@@ -1,8 +1,8 @@
 import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/contract/queues.ts';
-import type { Diagnosis } from '../../client/diagnose/diagnose.ts';
+import type { Diagnosis } from './diagnose.ts';
 import { fail, ok, warn, type Check } from './check.ts';
-import { checkProviders } from './providers.ts';
-import { count, duration } from '../show/paint.ts';
+import { checkProviders } from './provider-checks.ts';
+import { count, duration } from '../../../shared/base/words.ts';
 
 const minRedisMajor = 7;
 const clockWarnMs = 500;
@@ -12,6 +12,15 @@ const memoryWarnShare = 0.8;
 const memoryFailShare = 0.95;
 const queuedTooLongMs = 60_000;
 const shownRuns = 3;
+
+/** Facts, and what `doctor` says about them. */
+export interface JudgedDiagnosis extends Diagnosis {
+  readonly checks: readonly Check[];
+}
+
+export function judged<D extends Diagnosis>(diagnosis: D): D & JudgedDiagnosis {
+  return { ...diagnosis, checks: checkDiagnosis(diagnosis) };
+}
 
 /** Judges the facts. Nothing here asks Redis. */
 export function checkDiagnosis(diagnosis: Diagnosis): Check[] {

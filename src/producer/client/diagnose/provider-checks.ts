@@ -1,6 +1,6 @@
 import { isOfProvider, type ProviderReport } from '../../../shared/contract/provider-report.ts';
-import type { Diagnosis, WorkerFacts } from '../../client/diagnose/diagnose.ts';
-import { duration, oneLine } from '../show/paint.ts';
+import type { Diagnosis, WorkerFacts } from './diagnose.ts';
+import { duration, oneLine } from '../../../shared/base/words.ts';
 import { fail, ok, warn, type Check } from './check.ts';
 
 const recentMs = 24 * 3_600_000;
