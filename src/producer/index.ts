@@ -17,6 +17,16 @@ export type {
   TaskRun,
   TaskRunOptions,
 } from './client/options.ts';
+export type {
+  CallView,
+  ChildView,
+  RunSteps,
+  SegmentView,
+  ShownMessage,
+  StepView,
+  WaitView,
+} from '../shared/contract/archive/run-steps.ts';
+export type { RunExport } from '../shared/contract/archive/run-export.ts';
 export type { ListQuery, RunsPage } from './client/list-runs.ts';
 export type { CancelManyRequest, ManyAnswer, RunCounts } from './client/many-runs.ts';
 export type { RunFilter } from './client/run-filter.ts';

@@ -1,3 +1,5 @@
+import type { RunExport } from '../../shared/contract/archive/run-export.ts';
+import type { RunSteps } from '../../shared/contract/archive/run-steps.ts';
 import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { AgentDetail } from '../../shared/contract/agent/agent-detail.ts';
@@ -180,9 +182,30 @@ export class MillraceClient implements AsyncDisposable {
     return new RunHandle(this, { runId });
   }
 
-  /** The present state. Throws `run_not_found`, `invalid_id`. */
+  /** The present state; of one that has ended, also from the archive. Throws `run_not_found`, `gone` (past its time), `invalid_id`. */
   async get(runId: string): Promise<RunView> {
     return await this.#operations.get(runId);
+  }
+
+  /**
+   * What the run did, step by step: what each model was asked and answered, its calls with arguments and results, attempts, costs
+   * and times; and where the run was, what it waited for and who decided. While it works, and from the archive after its end. Throws
+   * `run_not_found`, `gone` (past its time), `invalid_id`.
+   *
+   * @example
+   * const { steps } = await mill.steps(runId);
+   * const failed = steps.flatMap(({ calls }) => calls).filter(({ error }) => error);
+   */
+  async steps(runId: string): Promise<RunSteps> {
+    return await this.#operations.steps(runId);
+  }
+
+  /**
+   * The run as one document, with the definition of its agent and the runs that worked for it: what `millrace replay` reads. Throws as
+   * {@link steps}.
+   */
+  async export(runId: string): Promise<RunExport> {
+    return await this.#operations.export(runId);
   }
 
   /**

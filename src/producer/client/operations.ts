@@ -1,5 +1,7 @@
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { AgentDetail } from '../../shared/contract/agent/agent-detail.ts';
+import type { RunExport } from '../../shared/contract/archive/run-export.ts';
+import type { RunSteps } from '../../shared/contract/archive/run-steps.ts';
 import type { ProgressNote, ProgressQuery } from '../../shared/contract/artifacts.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
@@ -66,6 +68,8 @@ export interface Operations {
   submitTurn(request: ChatTurnRequest, options: ChatOptions): Promise<OpenTurn>;
   findTurn(executionId: string): Promise<OpenTurn>;
   get(runId: string): Promise<RunView>;
+  steps(runId: string): Promise<RunSteps>;
+  export(runId: string): Promise<RunExport>;
   findRunId(beginning: string): Promise<string>;
   list(query: ListQuery): Promise<RunsPage>;
   count(filter: RunFilter): Promise<RunCounts>;

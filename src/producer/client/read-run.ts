@@ -31,7 +31,7 @@ async function ownHash(runId: string, { core, redis, tenant }: Reached): Promise
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
 export async function loadView(runId: string, at: Reached): Promise<RunView> {
   const [record, decisions] = await Promise.all([loadLegible(runId, at), loadDecisions(runId, at)]);
-  return viewOf(record, decisions, await loadChildren(record, at));
+  return { ...viewOf(record, decisions, await loadChildren(record, at)), request: record.request };
 }
 
 /** The children that a run waits for, as far as they exist by now. */

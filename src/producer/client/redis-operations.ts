@@ -25,7 +25,10 @@ import { RedisMcpPins } from './mcp-pins.ts';
 import type { Operations } from './operations.ts';
 import type { MillraceOptions } from './options.ts';
 import { fromSurroundings } from './own-environment.ts';
-import { loadView, waitForEnd } from './read-run.ts';
+import { waitForEnd } from './read-run.ts';
+import { exportRun } from './record/export.ts';
+import { readSteps } from './record/steps.ts';
+import { readView } from './record/view.ts';
 import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
 import type { ClientFor } from '../batch/advance/consumer.ts';
@@ -70,10 +73,9 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     acceptMany: (requests) => acceptRuns(requests, client),
     submitTurn: (request, options) => submitTurn(request, options, client),
     findTurn: (executionId) => findTurn(executionId, client),
-    get: async (runId) => {
-      const id = checkRunId(runId);
-      return await reach(client, (at) => loadView(id, at));
-    },
+    get: async (runId) => await readView(checkRunId(runId), client),
+    steps: (runId) => readSteps(runId, client),
+    export: (runId) => exportRun(runId, client),
     findRunId: (beginning) => findRunId(beginning, client),
     list: (query) => listRuns(query, client),
     result: async (runId, options) => outcomeViewOf(await waitForEnd(runId, options, client)),

@@ -48,3 +48,9 @@ export const toolErrorKind = z.enum(Object.keys(toolErrorHints) as [ToolErrorKin
 export function toolErrorText(kind: ToolErrorKind, message: string, toolName: string): string {
   return `Error of tool ${toolName}: ${message}\nHint: ${toolErrorHints[kind]}\nKind: ${kind}`;
 }
+
+/** The message inside such a text, without its hint and kind. */
+export function messageIn(content: string): string {
+  const hint = content.lastIndexOf('\nHint: ');
+  return content.slice(content.indexOf(': ') + 2, hint === -1 ? undefined : hint);
+}

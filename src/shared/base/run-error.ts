@@ -108,6 +108,7 @@ export const errorTable = {
   unauthorized: final(401, 'admission', 'The API key is missing or unknown.'),
   forbidden: final(403, 'admission', 'The API key lacks the scope for this route.'),
   not_found: final(404, 'admission', 'There is no such route or resource.'),
+  gone: final(410, 'admission', 'There was such a run, and it is past its time: nothing of it is kept any more.'),
   unsupported_media_type: final(415, 'admission', 'The content type is not one this route reads.'),
   agent_manifest_invalid: final(422, 'admission', 'An agent definition has problems; all are listed.'),
   invalid_config: final(500, 'admission', 'The configuration has problems; all are listed.'),

@@ -183,11 +183,22 @@ export const eventBodies = {
   ),
   'run.started': event(
     'A worker has the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
-    { kind: text, model: text.optional(), attempt: z.int().min(1), resumed: z.boolean().optional() },
+    {
+      kind: text,
+      model: text.optional(),
+      attempt: z.int().min(1),
+      resumed: z.boolean().optional(),
+      worker: text.optional(),
+    },
   ),
   'run.recovered': event(
-    'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
-    { fromCheckpoint: count, previousWorker: text.optional() },
+    'Another worker continues the run: the one before was lost (`lost`), or handed it over. `fromCheckpoint` is the number of finished steps.',
+    {
+      fromCheckpoint: count,
+      previousWorker: text.optional(),
+      worker: text.optional(),
+      lost: z.literal(true).optional(),
+    },
   ),
   'run.suspended': event(
     'The run waits and needs no worker. `pending` lists what for, `expiresAt` is when the wait for the first of it ends by itself.',

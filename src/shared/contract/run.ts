@@ -291,6 +291,8 @@ export const runRecord = z.object({
   worker: z.string().optional(),
   /** Digest of the definition that its agent had when a worker began it. Absent: it never began, or is not archived. */
   definition: z.string().optional(),
+  /** `1` from a claim to the release: a run that is to be claimed then has lost its worker. */
+  held: z.enum(['0', '1']).optional(),
   epoch: z.int().min(0),
   /** Workers lost in a row while they had it: without a call that finished, or a clean release, in between. */
   crashes: z.int().min(0),
@@ -331,6 +333,8 @@ export type RunRecord = z.infer<typeof runRecord>;
 /** The public view of a run: the record without what only the machinery needs. */
 export const runView = z.object({
   runId,
+  /** What was asked for. Absent in lists. */
+  request: runRequest.optional(),
   executionId: publicId.optional(),
   agent: z.string(),
   thread: z.string().optional(),
@@ -469,7 +473,7 @@ export function outcomeViewOf(record: RunRecord): RunOutcomeView {
 
 /**
  * A record, or the part of one that changed, as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
- * The machinery's own fields (owner, op, held, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce, listedRequest, listedParent) live
+ * The machinery's own fields (owner, op, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce, listedRequest, listedParent) live
  * beside these and are not part of the record.
  */
 export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<string, string> {

@@ -173,9 +173,15 @@ async function claim(
   });
   const { kind, epoch, request, worker } = record;
   const model = agent && (request.overrides?.model ?? agent.definition.model);
-  const about = { type: 'run.started', kind, attempt: epoch + 1 } as const;
+  const about = { type: 'run.started', kind, attempt: epoch + 1, worker: delivery.worker } as const;
   const started = event({ ...about, resumed: isResumed ? true : undefined, model });
-  const recovered = event({ type: 'run.recovered', fromCheckpoint: record.steps, previousWorker: worker });
+  const recovered = event({
+    type: 'run.recovered',
+    fromCheckpoint: record.steps,
+    previousWorker: worker,
+    worker: delivery.worker,
+    lost: record.held === '1' ? true : undefined,
+  });
   const node = workOf(request).kind === 'node' ? [event({ type: 'node.started' })] : [];
   const opening = [started, ...node, event({ type: 'agent.start' })];
   const going = [isResumed ? started : recovered];

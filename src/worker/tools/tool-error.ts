@@ -54,12 +54,6 @@ export function errorResult(fault: ToolFault, toolName: string, correctable = fa
   };
 }
 
-/** The message inside the content of an error result, without hint and kind. */
-export function messageIn(content: string): string {
-  const hint = content.lastIndexOf('\nHint: ');
-  return content.slice(content.indexOf(': ') + 2, hint === -1 ? undefined : hint);
-}
-
 /** What ends a run in the midst of a step: it fails, or `text` takes the place of its answer. */
 export type RunEnd =
   | { readonly kind: 'failed'; readonly error: RunError }

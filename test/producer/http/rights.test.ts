@@ -11,6 +11,8 @@ const routes: Readonly<Record<string, Scope | 'open'>> = {
   'GET /v1/runs': 'read',
   'GET /v1/runs/{id}': 'read',
   'GET /v1/runs/{id}/result': 'read',
+  'GET /v1/runs/{id}/steps': 'read',
+  'GET /v1/runs/{id}/export': 'read',
   'GET /v1/runs/{id}/events': 'read',
   'GET /v1/runs/{id}/progress': 'read',
   'POST /v1/runs/{id}/progress': 'write',

@@ -51,6 +51,8 @@ function remoteOperations(link: Link): Operations {
     submitTurn: (request, options) => submitTurn(link, request, options),
     findTurn: (executionId) => link.json({ path: at`/v1/chat/turns/${executionId}` }),
     get: (runId) => link.json({ path: at`/v1/runs/${runId}` }),
+    steps: (runId) => link.json({ path: at`/v1/runs/${runId}/steps` }),
+    export: (runId) => link.json({ path: at`/v1/runs/${runId}/export`, answerMs: manyAnswerMs }),
     findRunId: async (beginning) => (await link.json<{ runId: string }>({ path: at`/v1/run-ids/${beginning}` })).runId,
     list: (query) => link.json({ path: '/v1/runs', query: filterQuery(query) }),
     count: async (filter) => {

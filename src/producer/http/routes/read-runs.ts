@@ -1,4 +1,6 @@
 import { defined } from '../../../shared/base/collections.ts';
+import { runExportAnswer } from '../../../shared/contract/archive/run-export.ts';
+import { runSteps } from '../../../shared/contract/archive/run-steps.ts';
 import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
 import { errors, route, runIdParam, wholeNumberParam } from '../openapi.ts';
@@ -15,9 +17,27 @@ const getRunRoute = route('read', {
   operationId: 'getRun',
   summary: 'Read a run',
   description:
-    'Status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for.',
+    'What was asked, status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for. After `RESULT_TTL_S` from the archive; 410 `gone` once the run is past `ARCHIVE_TTL_S`.',
   params: runIdParam,
   response: { 200: runView, ...errors },
+});
+
+const getStepsRoute = route('read', {
+  operationId: 'getRunSteps',
+  summary: 'Read what a run did, step by step',
+  description:
+    'Each step: what the model was asked beyond the step before, its answer, its calls with arguments and results, attempts, fallbacks, cost and times. Beside them: the conversation before the first answer, stays on workers, waits and who ended them, children. Also while the run works; after its end from the archive, for `ARCHIVE_TTL_S`. Results of secret tools are withheld, and credentials are masked. 410 `gone` once the run is past its time.',
+  params: runIdParam,
+  response: { 200: runSteps, ...errors },
+});
+
+const exportRunRoute = route('read', {
+  operationId: 'exportRun',
+  summary: 'Read a run as one document',
+  description:
+    'The run, its request, its steps and its events without text deltas, the definition of its agent, and the same of up to 200 runs that worked for it: what `millrace replay` reads.',
+  params: runIdParam,
+  response: { 200: runExportAnswer, ...errors },
 });
 
 const listRunsRoute = route('read', {
@@ -112,6 +132,8 @@ function withMetadata<T extends Readonly<Record<string, unknown>>>(query: T) {
 
 export function readRunRoutes(app: App, { openAnswers }: Services): void {
   app.get('/v1/runs/:id', getRunRoute, async ({ mill, params }) => await mill.get(params.id));
+  app.get('/v1/runs/:id/steps', getStepsRoute, async ({ mill, params }) => await mill.steps(params.id));
+  app.get('/v1/runs/:id/export', exportRunRoute, async ({ mill, params }) => await mill.export(params.id));
   app.get('/v1/runs', listRunsRoute, async ({ mill, query }) => {
     const { cursor: from, limit, counts: counted, ...filter } = withMetadata(query);
     const [{ runs, cursor }, counts] = await Promise.all([

@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import { RunError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
 import { runId } from '../../base/ids.ts';
 import { decisionRecord } from '../decisions.ts';
-import { isDelta, type RunEvent } from '../event.ts';
+import { isDelta } from '../event.ts';
 import { journalEntry } from '../journal/journal.ts';
 import { message } from '../message.ts';
 import { runRecord } from '../run.ts';
@@ -47,23 +49,25 @@ export const archivedRun = z.object({
 });
 export type ArchivedRun = z.infer<typeof archivedRun>;
 
-/** The events of a log as the archive keeps them. */
-export function withoutDeltas(events: readonly RunEvent[]): {
-  readonly events: RunEvent[];
-  readonly firstTokens: Record<string, string>;
-} {
-  const firstTokens: Record<string, string> = {};
-  let step: number | undefined;
-  for (const event of events) {
-    if (event.type === 'step.start') step = event.stepNumber;
-    // The deltas before it are void.
-    if (event.type === 'step.reset') delete firstTokens[event.stepNumber];
-    if (step !== undefined && isFirstToken(event.type)) firstTokens[step] ??= event.timestamp;
-  }
-  return { events: events.filter(({ type }) => !isDelta(type)), firstTokens };
-}
-
 /** May this be the first sign of an answer? */
 export function isFirstToken(type: string): boolean {
   return isDelta(type) || type === 'agent.thinking' || type === 'tool.call.start';
+}
+
+/**
+ * What the archive has of a run, as far as this version can read it: entries of a later one are left out. Throws
+ * `run_state_version_unsupported` and `run_state_malformed`.
+ */
+export function archivedFrom(found: unknown, runId: string): ArchivedRun {
+  const kept = isRecord(found) ? found : {};
+  if (kept['v'] !== archivedRunVersion)
+    throw new RunError('run_state_version_unsupported', `run ${runId} was archived in another version`);
+  const lines: readonly unknown[] = Array.isArray(kept['journal']) ? kept['journal'] : [];
+  const journal = lines.flatMap((line) => journalEntry.safeParse(line).data ?? []);
+  const parsed = archivedRun.safeParse({ ...kept, journal });
+  if (!parsed.success)
+    throw new RunError('run_state_malformed', `what the archive has of run ${runId} cannot be read`, {
+      cause: parsed.error,
+    });
+  return parsed.data;
 }

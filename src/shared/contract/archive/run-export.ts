@@ -31,3 +31,10 @@ export const runExport: z.ZodType<RunExport> = exported.extend({
     return z.array(runExport);
   },
 });
+
+/** The same for the description of the API, which names no schema that contains itself. */
+export const runExportAnswer = exported.extend({
+  children: z
+    .array(z.looseObject({ kind: z.literal(runExportKind), v: z.literal(runExportVersion) }))
+    .describe('The runs that worked for it, each as a document of this form.'),
+});

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../../base/errors.ts';
 import { runId } from '../../base/ids.ts';
 import { trustClass } from '../agent/trust.ts';
-import { compactionSource, finishReason, suspendReason } from '../event.ts';
+import { compactionSource, finishReason, incompleteReason, suspendReason } from '../event.ts';
 import { flowDecision, flowFinding, flowMode } from '../flow.ts';
 import { inputFiles } from '../input-parts.ts';
 import { attempt } from '../journal/journal.ts';
@@ -29,7 +29,7 @@ export const shownMessage = z.discriminatedUnion('role', [
     content: text,
     files: inputFiles.optional(),
     /** Not what was asked: what the user wrote later, what the worker added, or a summary in place of older messages. */
-    kind: z.enum(['steered', 'repair', 'loop_guard', 'pinned', 'summary', 'closing']).optional(),
+    kind: z.enum(['steered', 'repair', 'loop_guard', 'pinned', 'summary']).optional(),
   }),
   z.object({ role: z.literal('assistant'), content: text, calls: z.array(shownCall).optional() }),
   z.object({
@@ -172,6 +172,8 @@ export const stepView = z.object({
   compaction: compactionView.optional(),
   /** Before this step another agent took over. */
   handoff: z.object({ from: text, to: text }).optional(),
+  /** The run had reached this limit: it was the call for a last answer, without tools. */
+  closing: z.object({ reason: incompleteReason }).optional(),
   /** A provider works, or worked, on its media. */
   mediaJob: z.object({ jobId: text, submittedAt: text }).optional(),
   /** How often its answer was dropped and asked for again: its worker was lost, or its stream broke off. */
@@ -179,12 +181,14 @@ export const stepView = z.object({
 });
 export type StepView = z.infer<typeof stepView>;
 
-/** One stay of the run on a worker. Without `to` it is there now. */
+/** One stay of the run on a worker. */
 export const segmentView = z.object({
   /** Absent where it is not known. */
   worker: text.optional(),
   from: text,
+  /** Of a worker that was lost: its last sign of life. */
   to: text.optional(),
+  /** Absent: it is there now, or it is not known. */
   end: z.enum(['lost', 'handed_over', 'suspended', 'ended']).optional(),
   /** It continues what another worker had left: the number of finished steps. */
   recoveredFrom: count.optional(),

@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
-import { RunError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
-import { type ArchivedRun, archivedRun } from '../../contract/archive/archived-run.ts';
+import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-run.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { forgetKept, maxBytesInRedis, noteKept, usedBytes } from './kept-bytes.ts';
@@ -37,7 +36,7 @@ export interface ArchiveStore {
    * 0: nothing is kept, because it was erased, its time is over already, or there is no room for it among newer ones.
    */
   write(run: ArchivedFacts, json: string): Promise<number>;
-  /** Undefined: there is nothing of this tenant, or its time is over. Throws `internal` for what cannot be read. */
+  /** Undefined: there is nothing of this tenant, or its time is over. Throws `run_state_malformed` for what cannot be read. */
   read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
    * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record
@@ -137,12 +136,6 @@ function definitionOwner(digest: string): string {
 
 function belongsTo(found: unknown, tenant: string): boolean {
   return isRecord(found) && found['tenant'] === tenant;
-}
-
-function archivedFrom(found: unknown, runId: string): ArchivedRun {
-  const parsed = archivedRun.safeParse(found);
-  if (parsed.success) return parsed.data;
-  throw new RunError('internal', `run ${runId} in the archive cannot be read`, { cause: parsed.error });
 }
 
 /** Counts the run, and removes the oldest others where there is no room for it. False: it is the oldest itself, or too large. */

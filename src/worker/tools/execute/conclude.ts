@@ -1,5 +1,5 @@
 import { askedSchema } from './asked-schema.ts';
-import { assertNever, RunError, toolErrorHints, type ErrorCode } from '../../../shared/base/errors.ts';
+import { assertNever, messageIn, RunError, toolErrorHints, type ErrorCode } from '../../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
@@ -11,7 +11,7 @@ import { protocolChecked } from './protocol-result.ts';
 import { outputSummary } from './result.ts';
 import type { Tool } from '../tool.ts';
 import { leakEvent } from '../leak-event.ts';
-import { errorResult, messageIn } from '../tool-error.ts';
+import { errorResult } from '../tool-error.ts';
 
 /**
  * Emits that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` shows that a rule

@@ -1,9 +1,9 @@
+import { messageIn } from '../../../shared/base/errors.ts';
 import { jsonOr, jsonText } from '../../../shared/base/json.ts';
 import { isUntrusted } from '../../../shared/contract/agent/trust.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/turn-state.ts';
-import { messageIn } from '../tool-error.ts';
 import type { InnerOutcome } from '../tool.ts';
 import type { Batch } from './batch.ts';
 import { announce, endEvent, unknownOutcome } from './conclude.ts';

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import { outputSummary, shownData } from '../../../../src/worker/tools/execute/result.ts';
-import { ToolError, errorResult, faultOf, messageIn } from '../../../../src/worker/tools/tool-error.ts';
+import { messageIn } from '../../../../src/shared/base/errors.ts';
+import { ToolError, errorResult, faultOf } from '../../../../src/worker/tools/tool-error.ts';
 import { calls, makeWorld, tool } from '../world.ts';
 
 const redactor = new Redactor(['hunter2-secret']);
