@@ -76,7 +76,8 @@ const columns = [
 
 /** The same command from another place on. Relative times have become fixed ones. */
 function commandFor(asked: Options): string {
-  const words = Object.entries(asked).flatMap(([name, value]) => {
+  const words = Object.entries(asked).flatMap(([field, value]) => {
+    const name = field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     if (value === undefined) return [];
     if (typeof value === 'object')
       return Object.entries(value).flatMap(([key, label]) => [`--${name}`, shellWord(`${key}=${label}`)]);

@@ -4,6 +4,7 @@ import { errorCode } from '../../shared/base/errors.ts';
 import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
+import { microcents } from '../../shared/contract/money.ts';
 import { metadata, runStatus } from '../../shared/contract/run.ts';
 
 /** A time with its zone. */
@@ -19,6 +20,8 @@ export const runFilter = z.strictObject({
   parent: runIdSchema.optional(),
   /** Only runs that failed with this code. */
   errorCode: errorCode.optional(),
+  /** Only runs that have cost at least so much by now. */
+  minCostMicrocents: microcents.optional(),
   /** Only runs whose metadata has each of these keys with exactly this value. */
   metadata: metadata.optional(),
   /** Only runs created at this time or later, and before this time. ISO 8601 with a zone. */
@@ -52,6 +55,7 @@ export async function whichFit(
     'parentRunId',
     ...(asksRequest ? ['listedRequest'] : []),
     ...(filter.errorCode === undefined ? [] : ['error']),
+    ...(filter.minCostMicrocents === undefined ? [] : ['costMicrocents']),
   ];
   const found = await Promise.all(runIds.map((runId) => redis.hmget(keys.run(runId), ...fields)));
   return found.map((values) => {
@@ -63,12 +67,13 @@ export async function whichFit(
 }
 
 function fits(facts: Readonly<Record<string, string | null>>, filter: RunFilter): boolean {
-  const { status, agent, thread, parentRunId: parent, listedRequest, error } = facts;
+  const { status, agent, thread, parentRunId: parent, listedRequest, error, costMicrocents } = facts;
   const { batch, metadata: labels = {} } = parsed<{ batch: string; metadata: Record<string, string> }>(listedRequest);
   const { code } = parsed<{ code: string }>(error);
   const plain = { status, agent, thread, parent, batch, errorCode: code };
   const names = ['status', 'agent', 'thread', 'parent', 'batch', 'errorCode'] as const;
   return (
+    Number(costMicrocents ?? 0) >= (filter.minCostMicrocents ?? 0) &&
     names.every((name) => filter[name] === undefined || filter[name] === plain[name]) &&
     Object.entries(filter.metadata ?? {}).every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
   );

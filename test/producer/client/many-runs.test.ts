@@ -38,6 +38,16 @@ test('runs are counted and listed by metadata, batch and the code of their error
   expect((await mill.list({ metadata: { constructor: 'x' } })).runs).toEqual([]);
 });
 
+test('runs are counted, listed and cancelled by what they have cost at least', async () => {
+  const { mill, redis, keys, runIds } = await withRuns(4);
+  const [first = '', second = ''] = runIds;
+  await redis.hset(keys.run(first), 'costMicrocents', 5_000);
+  await redis.hset(keys.run(second), 'costMicrocents', 4_999);
+  expect(await mill.count({ minCostMicrocents: 5_000 })).toMatchObject({ total: 1 });
+  expect((await mill.list({ minCostMicrocents: 5_000 })).runs.map(({ runId }) => runId)).toEqual([first]);
+  expect(await mill.cancelMany({ minCostMicrocents: 5_000 })).toMatchObject({ matched: 1, done: 1 });
+});
+
 test('a run whose request or error cannot be read fits nothing that is asked about them, and hides no other', async () => {
   const { mill, redis, keys, runIds } = await withRuns(4);
   await redis.hset(keys.run(runIds[0] as string), 'listedRequest', '{torn', 'error', '{torn');

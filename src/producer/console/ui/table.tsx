@@ -15,6 +15,8 @@ export interface Column<Row> {
   readonly cell: (row: Row) => ComponentChildren;
   /** A track of CSS grid, such as `minmax(8rem, 2fr)`. Default `minmax(6rem, 1fr)`. */
   readonly width?: string;
+  /** The same on a phone. */
+  readonly narrowWidth?: string;
   readonly align?: 'end';
   /** Left out where the page is narrower than a tablet. */
   readonly wideOnly?: boolean;
@@ -180,9 +182,10 @@ function cellClass<Row>({ align, wideOnly }: Column<Row>): string {
 }
 
 function tracksOf<Row>(columns: readonly Column<Row>[], selectable: boolean) {
-  const join = (some: readonly Column<Row>[]) =>
-    [...(selectable ? ['2rem'] : []), ...some.map(({ width }) => width ?? 'minmax(6rem, 1fr)')].join(' ');
-  return { wide: join(columns), narrow: join(columns.filter(({ wideOnly }) => !wideOnly)) };
+  const join = (tracks: readonly string[]) => [...(selectable ? ['2rem'] : []), ...tracks].join(' ');
+  const wide = (column: Column<Row>) => column.width ?? 'minmax(6rem, 1fr)';
+  const narrow = columns.filter(({ wideOnly }) => !wideOnly);
+  return { wide: join(columns.map(wide)), narrow: join(narrow.map((column) => column.narrowWidth ?? wide(column))) };
 }
 
 /** The library's virtual list as a hook: it is told after each drawing what changed, and tells when to draw again. */

@@ -51,6 +51,9 @@ const listRunsRoute = route('read', {
     thread: publicId.optional(),
     batch: publicId.optional(),
     errorCode: errorCode.optional().describe('Only runs that failed with this code.'),
+    minCostMicrocents: wholeNumberParam(0, Number.MAX_SAFE_INTEGER)
+      .optional()
+      .describe('Only runs that have cost at least so much by now.'),
     after: runTime.optional().describe('Only runs created at this time or later.'),
     before: runTime.optional().describe('Only runs created before this time.'),
     parent: runId.optional().describe('Only children of this run.'),

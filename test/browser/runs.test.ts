@@ -1,0 +1,110 @@
+import { expect, test } from 'vitest';
+import { until } from '../support/redis.ts';
+import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
+
+describeInBrowser('the list of runs', () => {
+  const browser = useBrowser();
+  const world = useConsoleWorld();
+  const open = async (path: string, width?: number) => {
+    const opened = await browser.open({ url: world.current.url, ...(width && { width }) });
+    await opened.visit(path);
+    return opened;
+  };
+
+  test('a run appears, changes and ends in the list without a reload', async () => {
+    const opened = await open('/runs?batch=live');
+    const { page } = opened;
+    await page.getByText('No run fits these filters').waitFor();
+    await opened.checkView('runs-none');
+    const hold = { gate: 'live-goes-on', afterPieces: 1 };
+    const { runId } = await world.current.submit('plain', [{ text: 'one two three', hold }], { batch: 'live' });
+    const row = page.getByRole('row').filter({ hasText: runId });
+    await row.getByText('running').waitFor();
+    world.current.provider.gates.open('live-goes-on');
+    await row.getByText('completed').waitFor();
+    expect(await row.textContent()).toContain('plain');
+    await opened.checkView('runs');
+  });
+
+  test('filters are in the address, survive a reload and can be cleared', async () => {
+    const mine = await world.current.submit('plain', [{ text: 'mine' }], {
+      batch: 'filters',
+      metadata: { user: 'u1' },
+    });
+    const other = await world.current.submit('plain', [{ text: 'other' }], {
+      batch: 'filters',
+      metadata: { user: 'u2' },
+    });
+    await Promise.all([world.current.ended(mine), world.current.ended(other)]);
+    const { page } = await open('/runs?batch=filters');
+    await page.getByRole('link', { name: other.runId }).waitFor();
+    await page.getByLabel('Metadata').fill('user=u1');
+    await page.getByRole('link', { name: other.runId }).waitFor({ state: 'detached' });
+    await page.getByLabel('Status').selectOption('completed');
+    await page.waitForURL(/status=completed/);
+    await page.reload();
+    await page.getByRole('link', { name: mine.runId }).waitFor();
+    expect(await page.getByLabel('Metadata').inputValue()).toBe('user=u1');
+    expect(await page.getByRole('link', { name: other.runId }).count()).toBe(0);
+    await page.getByLabel('Metadata').fill('user');
+    await page.getByText('Write key=value').waitFor();
+    await page.getByRole('button', { name: /^Clear 3 filters$/ }).click();
+    await page.waitForURL((url) => url.search === '');
+  });
+
+  test('the keyboard alone finds a run by how its id begins, moves in the list and opens a row', async () => {
+    const runs = [];
+    for (const text of ['first', 'second']) {
+      const run = await world.current.submit('plain', [{ text }], { batch: 'keys' });
+      await world.current.ended(run);
+      runs.unshift(run.runId);
+    }
+    const { page } = await open('/runs?batch=keys');
+    await page.getByRole('link', { name: runs[1] ?? '' }).waitFor();
+    for (const key of ['j', 'j', 'k', 'j', 'Enter']) await page.keyboard.press(key);
+    await page.waitForURL(`**/runs/${runs[1]}`);
+    await page.goBack();
+    await page.getByRole('link', { name: runs[0] ?? '' }).waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type(runs[0] ?? '');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**/runs/${runs[0]}`);
+  });
+
+  test('runs that are ticked, and all that fit, are cancelled after a question', async () => {
+    const hold = { gate: 'never', afterPieces: 0 };
+    const runs = await Promise.all(
+      ['a', 'b', 'c'].map((text) => world.current.submit('plain', [{ text, hold }], { batch: 'bulk' })),
+    );
+    const statuses = async () =>
+      await Promise.all(runs.map(async ({ runId }) => (await world.current.mill.get(runId)).status));
+    const opened = await open('/runs?batch=bulk');
+    const { page } = opened;
+    await page.getByRole('checkbox', { name: `Select ${runs[0]?.runId}` }).check();
+    await page.getByRole('button', { name: 'Cancel 1', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel runs' });
+    await dialog.getByText('Cancel 1 run?').waitFor();
+    await opened.checkView('runs-cancel');
+    await dialog.getByRole('button', { name: 'Back' }).click();
+    expect(await statuses()).not.toContain('cancelled');
+    await page.getByRole('button', { name: 'Cancel 1', exact: true }).click();
+    await dialog.getByRole('button', { name: 'Cancel 1 run' }).click();
+    await page.getByText('1 cancelled').first().waitFor();
+    await until(
+      'the one is cancelled',
+      async () => (await statuses()).filter((status) => status === 'cancelled').length === 1,
+    );
+    await page.getByRole('button', { name: 'Cancel all open' }).click();
+    await dialog.getByRole('button', { name: /^Cancel 2 runs$/ }).click();
+    await until('all are cancelled', async () => (await statuses()).every((status) => status === 'cancelled'));
+    opened.checkComplaints();
+  });
+
+  test('on a phone the list fits the screen', async () => {
+    const opened = await open('/runs', 380);
+    await opened.page.getByRole('table', { name: 'Runs' }).waitFor();
+    const width = await opened.page.evaluate('document.documentElement.scrollWidth');
+    expect(width).toBeLessThanOrEqual(380);
+    await opened.checkView('runs-phone');
+  });
+});
