@@ -6,6 +6,7 @@ import { approvalView } from '../../src/producer/client/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/shared/contract/report/costs.ts';
 import { auditView } from '../../src/producer/client/audit/audit.ts';
+import { seriesReport } from '../../src/shared/contract/report/series.ts';
 import { flowReport } from '../../src/producer/client/flows/flow-report.ts';
 import { flowView } from '../../src/producer/client/flows/flows.ts';
 import { acceptedPins } from '../../src/producer/client/mcp-pins.ts';
@@ -139,6 +140,7 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     shape: acceptedPins,
     is: 'an object: `accepted`, the names of tools, and `pins`, a [McpPins](http.md#mcppins)',
   },
+  top: { as: 'document', shape: seriesReport, is: 'a [SeriesReport](http.md#seriesreport)' },
   costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
   'audit list': { as: 'document', shape: z.array(auditView), is: 'an array of [AuditEntries](http.md#auditentry)' },
   'flows list': {

@@ -153,6 +153,7 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'mcp accept': after(pinned, 'files'),
   costs: after(ended),
   'audit list': after(withFlow),
+  top: after(ended),
   'flows list': after(withFlow),
   'flows report': after(withFlow),
   'files list': after(uploaded),

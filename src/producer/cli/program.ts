@@ -30,6 +30,7 @@ import { addProgress } from './progress.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
+import { addTop } from './top.ts';
 import { withEnvFile } from './options/env-file.ts';
 import { agentFilesFor } from './show/agent-files.ts';
 import { firstScreen, helpWidthOf } from './options/first-screen.ts';
@@ -65,6 +66,7 @@ const commands: readonly AddCommand[] = [
   addBudget,
   addCosts,
   addFleet,
+  addTop,
   addFlows,
   addAudit,
   addRuns,

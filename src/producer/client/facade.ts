@@ -10,6 +10,7 @@ import { createProjector, eachProjected, readFrom, projectShown } from '../../sh
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
+import type { SeriesReport } from '../../shared/contract/report/series.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { Rights } from './accept/validate.ts';
@@ -44,6 +45,7 @@ import type { CancelManyRequest, ManyAnswer, RunCounts } from './many-runs.ts';
 import type { RunFilter } from './run-filter.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
+import type { SeriesQuery } from './series/series.ts';
 import type { Threads } from './threads.ts';
 import type { WireStore } from './wire/wire-store.ts';
 
@@ -386,6 +388,18 @@ export class MillraceClient implements AsyncDisposable {
    */
   async costs(query: CostQuery = {}): Promise<CostReport> {
     return await this.#operations.costs(query);
+  }
+
+  /**
+   * What the runs of the tenant did over time, for charts: how many began and ended, their errors, waits, tokens, cost and calls. Steps
+   * of 10 seconds go back an hour, those of 10 minutes a week; what a run used is counted when it ends. Producers keep these
+   * counters: without one they stand still. Throws `validation` for times and steps that there are no counters for.
+   *
+   * @example
+   * const { points } = await mill.series({ from: '7d', step: 3_600 });
+   */
+  async series(query: SeriesQuery = {}): Promise<SeriesReport> {
+    return await this.#operations.series(query);
   }
 
   /**

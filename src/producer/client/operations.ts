@@ -8,6 +8,7 @@ import type { RunEvent } from '../../shared/contract/event.ts';
 import type { FleetView } from '../../shared/contract/report/fleet.ts';
 import type { ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
+import type { SeriesReport } from '../../shared/contract/report/series.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { ApprovalsPage, ApprovalsQuery } from './approvals.ts';
 import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './artifacts.ts';
@@ -31,6 +32,7 @@ import type { McpPins } from './mcp-pins.ts';
 import type { ResultOptions } from './options.ts';
 import type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 import type { RunFilter } from './run-filter.ts';
+import type { SeriesQuery } from './series/series.ts';
 import type { Threads } from './threads.ts';
 import type { WireStore } from './wire/wire-store.ts';
 
@@ -85,6 +87,7 @@ export interface Operations {
   flowReport(query: FlowReportQuery): Promise<FlowReport>;
   audit(query: AuditQuery): Promise<AuditPage>;
   costs(query: CostQuery): Promise<CostReport>;
+  series(query: SeriesQuery): Promise<SeriesReport>;
   media(handle: string): Promise<MediaFile>;
   progress(runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
   writeProgress(runId: string, note: ProgressInput, options: ProgressWriting): Promise<ProgressNote>;

@@ -31,6 +31,7 @@ import { readSteps } from './record/steps.ts';
 import { readView } from './record/view.ts';
 import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
+import { readTenantSeries } from './series/series.ts';
 import type { ClientFor } from '../batch/advance/consumer.ts';
 import { checkRunId, checkTenant } from './accept/validate.ts';
 import { RedisThreads } from './threads.ts';
@@ -91,6 +92,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     flowReport: (query) => readFlowReport(query, client),
     audit: (query) => readAuditLog(query, client),
     costs: (query) => readCosts(query, client),
+    series: (query) => readTenantSeries(query, client),
     media: (handle) => readMedia(handle, client),
     progress: (runId, query) => readProgress(runId, query, client),
     writeProgress: (runId, note, options) => writeProgress(runId, note, options, client),

@@ -26,6 +26,7 @@ import { approvalView } from '../client/approvals.ts';
 import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../../shared/contract/report/costs.ts';
+import { seriesReport } from '../../shared/contract/report/series.ts';
 import { flowReport } from '../client/flows/flow-report.ts';
 import { flowView } from '../client/flows/flows.ts';
 import type { App } from './app.ts';
@@ -84,6 +85,7 @@ z.globalRegistry
   .add(approvalView, { id: 'Approval' })
   .add(budgetView, { id: 'Budget' })
   .add(costReport, { id: 'CostReport' })
+  .add(seriesReport, { id: 'SeriesReport' })
   .add(flowView, { id: 'Flow' })
   .add(auditView, { id: 'AuditEntry' })
   .add(flowReport, { id: 'FlowReport' })

@@ -37,6 +37,7 @@ import { modelRoutes } from './routes/openai/models.ts';
 import { responseRoutes } from './routes/openai/responses.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
+import { seriesRoutes } from './routes/series.ts';
 import { readRunRoutes } from './routes/read-runs.ts';
 import { serviceRoutes } from './routes/service.ts';
 import { sessionRoutes } from './routes/session.ts';
@@ -138,6 +139,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   streamRoutes,
   decisionRoutes,
   moneyRoutes,
+  seriesRoutes,
   flowRoutes,
   auditRoutes,
   fleetRoutes,

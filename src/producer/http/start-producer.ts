@@ -13,6 +13,7 @@ import { MillraceClient } from '../client/facade.ts';
 import { operationsOver } from '../client/redis-operations.ts';
 import type { Advancing, BatchNews } from '../client/batches/batches.ts';
 import { isEndedBatch } from '../../shared/contract/plain/batch-ends.ts';
+import { keepSeries } from '../client/series/counting.ts';
 import type { App } from './app.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
@@ -41,6 +42,7 @@ export interface RunningProducer {
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
   let advancing: Advancing | undefined;
+  let series: AsyncDisposable | undefined;
   const metrics: ProducerMetrics = new ProducerMetrics(
     () => mill.queueDepths(),
     async () => await advancing?.countOpen(),
@@ -69,12 +71,13 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
       stalledIntervalMs: config.STALLED_INTERVAL_MS,
       onNews: reportBatch(log, metrics),
     });
+    series = keepSeries(core);
     return {
       url: `http://${hostForUrl(config.HOST)}:${port}`,
       port,
       async close() {
         closing.abort();
-        await Promise.all([server.close(), advancing?.[Symbol.asyncDispose]()]);
+        await Promise.all([server.close(), advancing?.[Symbol.asyncDispose](), series?.[Symbol.asyncDispose]()]);
         await mill.close();
       },
     };

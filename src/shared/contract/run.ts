@@ -310,6 +310,7 @@ export const runRecord = z.object({
   isCancelling: z.boolean().optional(),
   steps: z.int().min(0),
   toolCalls: z.int().min(0).optional(),
+  toolErrors: z.int().min(0).optional(),
   usage: runUsage.optional(),
   costMicrocents: microcents,
   childCostMicrocents: microcents.optional(),

@@ -10,6 +10,7 @@ export const keysFor = (prefix: string) => ({
   ...auditKeyNames(prefix),
   ...fileKeyNames(prefix),
   ...batchKeyNames(prefix),
+  ...seriesKeyNames(prefix),
 });
 export type Keys = ReturnType<typeof keysFor>;
 
@@ -227,6 +228,18 @@ const batchKeyNames = (prefix: string) => ({
   batchProcesses: `${prefix}:_:batch-processes`,
   /** There while one of them has looked for batches without a job, not long ago. */
   batchSweep: `${prefix}:_:batch-sweep`,
+});
+
+/** All of a tenant's share a hash tag. They go when they are too old to be shown. */
+const seriesKeyNames = (prefix: string) => ({
+  /** Hash of what happened in a step of time that begins at this second. */
+  series: (tenant: string, stepS: number, at: number) => `${prefix}:{series:${tenant}}:${stepS}:${at}`,
+  /** The last entry of the lifecycle stream that is counted there, and, in a Cluster, a sorted set of the last events. */
+  seriesMark: (tenant: string) => `${prefix}:{series:${tenant}}:mark`,
+  seriesSeen: (tenant: string) => `${prefix}:{series:${tenant}}:seen`,
+  /** The last entry that is counted for all tenants, and what is there while one process counts. */
+  seriesCursor: `${prefix}:_:series-cursor`,
+  seriesTurn: `${prefix}:_:series-turn`,
 });
 
 /** What a line of output belongs to: lines with an answer, and lines without one. */

@@ -28,15 +28,17 @@ export function refused(run: { readonly state: TurnState }, error: RunError): Tu
   return { status: 'failed', error, partialText: '', engaged: false, state: run.state };
 }
 
-type Totals = Required<Pick<RecordPatch, 'usage' | 'costMicrocents' | 'steps' | 'attempts' | 'toolCalls'>> &
+type Totals = Required<
+  Pick<RecordPatch, 'usage' | 'costMicrocents' | 'steps' | 'attempts' | 'toolCalls' | 'toolErrors'>
+> &
   Pick<RecordPatch, 'childCostMicrocents'>;
 
 /** What a run has used so far, for its record. */
 export function totalsOf({ usage, costMicrocents, step: steps, attempts, counters, childEnds }: TurnState): Totals {
-  const { toolCalls } = counters;
+  const { toolCalls, toolErrors } = counters;
   const childCosts = [...childEnds.values()].map((end) => end.costMicrocents);
   const childCostMicrocents = childCosts.length === 0 ? undefined : childCosts.reduce((sum, cost) => sum + cost);
-  return defined({ usage, costMicrocents, steps, attempts, toolCalls, childCostMicrocents });
+  return defined({ usage, costMicrocents, steps, attempts, toolCalls, toolErrors, childCostMicrocents });
 }
 
 /** From its first start until now. */

@@ -196,6 +196,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/flows/report',
     'get /v1/mcp/pins',
     'get /v1/media/{sha256}',
+    'get /v1/metrics/series',
     'get /v1/models',
     'get /v1/models/{id}',
     'get /v1/responses/{id}',

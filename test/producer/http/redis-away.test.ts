@@ -20,6 +20,7 @@ const routes: [string, string, unknown?][] = [
   ['PUT', '/v1/budgets/batch/b', { maxCostUsd: 1 }],
   ['POST', '/v1/budgets/batch/b/top-ups', { usd: 1 }],
   ['GET', '/v1/costs'],
+  ['GET', '/v1/metrics/series'],
   ['GET', '/v1/agents'],
 ];
 

@@ -33,6 +33,7 @@ const routes: Readonly<Record<string, Scope | 'open'>> = {
   'POST /v1/budgets/{scope}/{id}/top-ups': 'approve',
   'GET /v1/costs': 'read',
   'GET /v1/audit': 'admin',
+  'GET /v1/metrics/series': 'read',
   'GET /v1/flows': 'read',
   'GET /v1/flows/report': 'read',
   'GET /v1/mcp/pins': 'read',

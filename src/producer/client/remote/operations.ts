@@ -72,6 +72,7 @@ function remoteOperations(link: Link): Operations {
     flowReport: (query) => link.json({ path: '/v1/flows/report', query, answerMs: manyAnswerMs }),
     audit: (query) => link.json({ path: '/v1/audit', query: { ...query } }),
     costs: (query) => link.json({ path: '/v1/costs', query: { ...query } }),
+    series: (query) => link.json({ path: '/v1/metrics/series', query: { ...query } }),
     media: (handle) => media(link, handle),
     progress: (runId, query) => progress(link, runId, query),
     writeProgress: (runId, note, options) => writeProgress(link, runId, note, options),

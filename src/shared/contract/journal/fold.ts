@@ -125,7 +125,7 @@ export class JournalFold {
       repairing: false,
       usage: emptyRunUsage,
       costMicrocents: 0,
-      counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
+      counters: { llmCalls: 0, toolCalls: 0, toolErrors: 0, toolSteps: 0, corrections: 0 },
       loop: noLoop,
       holdsMoney: false,
       closing: undefined,
@@ -461,13 +461,18 @@ export class JournalFold {
     for (const name of promoted) if (!this.#state.promoted.includes(name)) this.#state.promoted.push(name);
     this.#denied(entry);
     if (errorKind === 'outcome_unknown') this.#state.unknownCalls.push({ name: call.name, args: call.args });
+    if (errorKind !== undefined) this.#count('toolErrors');
     if (correctable && !this.#corrected) {
       this.#corrected = true;
-      const { counters } = this.#state;
-      this.#state.counters = { ...counters, corrections: counters.corrections + 1 };
+      this.#count('corrections');
     }
     this.#state.openCalls--;
     if (this.#state.openCalls === 0) this.#closeStep();
+  }
+
+  #count(counter: 'toolErrors' | 'corrections'): void {
+    const { counters } = this.#state;
+    this.#state.counters = { ...counters, [counter]: counters[counter] + 1 };
   }
 
   #denied({ errorKind, toolName, denied = [] }: JournalEntryOf<'tool_result'>): void {

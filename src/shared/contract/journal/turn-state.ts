@@ -104,6 +104,8 @@ export interface MediaJob extends Readonly<Pick<JournalEntryOf<'submitted'>, 'pr
 export interface TurnCounters {
   readonly llmCalls: number;
   readonly toolCalls: number;
+  /** Results that are errors. */
+  readonly toolErrors: number;
   /** Steps whose model asked for tools. */
   readonly toolSteps: number;
   /** Steps in which the model made at least one mistake that it may repair. */

@@ -42,6 +42,7 @@ export interface RecordPatch {
   readonly status?: RunStatus;
   readonly steps?: number;
   readonly toolCalls?: number;
+  readonly toolErrors?: number;
   readonly usage?: RunUsage;
   readonly costMicrocents?: number;
   readonly childCostMicrocents?: number;

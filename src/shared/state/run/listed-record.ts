@@ -10,9 +10,9 @@ const hashFields = ['listedRequest', 'listedParent', ...listedFields];
 
 /** As much of a request as lists show; it is a request itself. Stands beside the whole one, and like that it never changes. */
 export function listedRequestOf(request: RunRequest): RunRequestInput {
-  const { agent, executionId, thread, batch, metadata, deadlineMs, taskRun } = request;
+  const { agent, executionId, thread, batch, metadata, delayMs, deadlineMs, taskRun } = request;
   const task = taskRun && { adapter: taskRun.adapter };
-  return { agent, input: '', executionId, thread, batch, metadata, deadlineMs, taskRun: task };
+  return { agent, input: '', executionId, thread, batch, metadata, delayMs, deadlineMs, taskRun: task };
 }
 
 /** The same of the lineage. */

@@ -20,6 +20,10 @@ local last = decoded(redis.call('LINDEX', KEYS[2], -1))
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
   'held', '0', 'crashes', '0', 'blame', '0', 'excuses', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs', 'unarchived')
+-- What the counters of the tenant have of this run already.
+local counted = redis.call('HMGET', KEYS[1], 'attempts', 'toolCalls', 'toolErrors')
+local attempts = counted[1] and #decoded(counted[1]) or 0
+redis.call('HSET', KEYS[1], 'attemptsBefore', attempts, 'toolCallsBefore', counted[2] or 0, 'toolErrorsBefore', counted[3] or 0)
 if ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'deadlineAt', ARGV[9]) end
 if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'startBy', ARGV[10]) end
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('PERSIST', key) end

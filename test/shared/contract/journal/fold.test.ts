@@ -130,7 +130,7 @@ test('counters count calls, steps with tools, and steps with mistakes', () => {
     called(3, 0, mistake),
     answered(4),
   ]);
-  expect(state.counters).toEqual({ llmCalls: 4, toolCalls: 4, toolSteps: 3, corrections: 2 });
+  expect(state.counters).toEqual({ llmCalls: 4, toolCalls: 4, toolErrors: 3, toolSteps: 3, corrections: 2 });
 });
 
 test('the rounds of correction are counted alike when a worker continues in the middle of a step', () => {
