@@ -317,11 +317,12 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
     });
 
     test('a batch that is listed and has no record yet stays listed, and one that never got its record goes', async () => {
-      const { store, gone } = await makeWorld();
+      const world = await makeWorld();
+      const { store } = world;
       const [young, old] = [record({ createdAt: Date.now() }), record({ createdAt: Date.now() - 120_000 })];
       for (const made of [young, old]) {
         expect(await store.create(made)).toBe('created');
-        await gone(made.id);
+        await world.gone(made.id);
       }
       expect(await store.forgetOpen(young.id)).toBe(0);
       expect(await store.forgetOpen(old.id)).toBe(1);
