@@ -1,5 +1,176 @@
-import { Empty } from '../../ui/states.tsx';
+import { useLocation } from 'preact-iso/router';
+import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
+import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
+import { session } from '../../session.ts';
+import { formatCount } from '../../ui/money.tsx';
+import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
+import { Actions } from './actions.tsx';
+import { Costs } from './costs.tsx';
+import { Events } from './events.tsx';
+import { Rules } from './findings.tsx';
+import { Header } from './header.tsx';
+import { LiveAnswer } from './live-answer.tsx';
+import { NewRun } from './new-run.tsx';
+import { absenceOf } from './record/absence.ts';
+import { findingsOf } from './record/findings.ts';
+import { Request } from './request.tsx';
+import './run.css';
+import { Step } from './step.tsx';
+import { Timeline } from './timeline.tsx';
+import { useNow, useRun, type RunState } from './use-run.ts';
 
+/** No id of a run is as short as this. */
+const newRunId = 'new';
+/** Steps that are drawn before anybody asks for more: the last ones. */
+const firstSteps = 50;
+
+/** One run, while it works and for as long as it is kept. `/runs/new` starts one. */
 export function RunView({ id = '' }: { id?: string }) {
-  return <Empty title={`${id}: this view is being built.`} />;
+  const runId = decodeURIComponent(id);
+  return runId === newRunId ? <NewRun /> : <OneRun key={runId} runId={runId} />;
+}
+
+function OneRun({ runId }: { runId: string }) {
+  const state = useRun(runId);
+  const { run, steps, error } = state;
+  const isOver = run !== undefined && isTerminalStatus(run.status);
+  const [target, go] = useTarget();
+  if (!run) return error ? <Missing state={state} runId={runId} /> : <Loading what="Reading the run" />;
+  return (
+    <article class="stack run-page">
+      {error && <Problem error={error} retry={state.reload} />}
+      <Header {...{ run, steps, onGo: go }} />
+      <Actions run={run} onChanged={state.reload} onRedriven={state.followOn} />
+      {!isOver && <LiveAnswer live={state.live} following={state.following} />}
+      {steps ? (
+        <Parts {...{ state, steps, target, isOver, onGo: go }} />
+      ) : state.stepsError ? (
+        <Problem error={state.stepsError} retry={state.reload} />
+      ) : (
+        <Loading what="Reading its steps" />
+      )}
+    </article>
+  );
+}
+
+interface PartsProps {
+  readonly state: RunState;
+  readonly steps: RunSteps;
+  readonly target: string;
+  readonly isOver: boolean;
+  readonly onGo: (anchor: string) => void;
+}
+
+function Parts({ state, steps, target, isOver, onGo }: PartsProps) {
+  const { run, log } = state;
+  const findings = useMemo(() => findingsOf(steps, log.events).length, [steps, log.events]);
+  if (!run) return null;
+  const said = findings + (run.decisions?.length ?? 0);
+  return (
+    <Tabs
+      label="Parts of the run"
+      tabs={[
+        { id: 'steps', label: 'Steps', content: () => <Steps {...{ state, steps, target, isOver, onGo }} /> },
+        { id: 'cost', label: 'Cost', content: () => <Costs steps={steps} /> },
+        {
+          id: 'rules',
+          label: said === 0 ? 'Decisions and findings' : `Decisions and findings (${formatCount(said)})`,
+          content: () => <Rules {...{ run, steps, events: log.events, onGo }} />,
+        },
+        { id: 'request', label: 'Request', content: () => <Request run={run} steps={steps} /> },
+        {
+          id: 'events',
+          label: `Events (${formatCount(log.events.length)})`,
+          content: () => <Events log={log} isArchived={steps.source === 'archive'} />,
+        },
+      ]}
+    />
+  );
+}
+
+function Steps({ state, steps, target, isOver, onGo }: PartsProps) {
+  const nowMs = useNow(!isOver);
+  const [count, setCount] = useState(firstSteps);
+  const from = Math.min(Math.max(0, steps.steps.length - count), placeOf(target, steps));
+  const shown = steps.steps.slice(from);
+  const isShort = steps.steps.length <= 3;
+  return (
+    <div class="stack">
+      {steps.truncated && (
+        <p class="waiting">Something is missing: the log of the run was longer than what is kept of it.</p>
+      )}
+      <Timeline {...{ steps, events: state.log.events, nowMs, onGo }} />
+      <section class="stack-small" aria-label="Steps">
+        {from > 0 && (
+          <button type="button" onClick={() => setCount(count + firstSteps)}>
+            Show {Math.min(firstSteps, from)} earlier steps of {from}
+          </button>
+        )}
+        {shown.map((step, index) => (
+          <Step
+            key={step.stepNumber}
+            {...{ runId: steps.runId, step, target, isOver }}
+            isOpen={isShort || index === shown.length - 1 || step.calls.some(({ error }) => error !== undefined)}
+          />
+        ))}
+        {steps.steps.length === 0 && (
+          <Empty title={isOver ? 'It ended before its first step.' : 'It has not begun its first step.'} />
+        )}
+      </section>
+    </div>
+  );
+}
+
+/** Which step has to be drawn so that the anchor is on the page. */
+function placeOf(target: string, { runId, steps }: RunSteps): number {
+  const at = steps.findIndex(
+    ({ stepNumber, calls }) =>
+      target === `step-${runId}-${stepNumber}` ||
+      calls.some(({ toolCallId, inner }) =>
+        [toolCallId, ...inner.map((each) => each.toolCallId)].some((each) => target === `call-${runId}-${each}`),
+      ),
+  );
+  return at < 0 ? Number.POSITIVE_INFINITY : at;
+}
+
+/** The part of the page that the URL points at (`#…`), and a way to go to another one. */
+function useTarget(): readonly [string, (anchor: string) => void] {
+  const [target, setTarget] = useState(() => decodeURIComponent(location.hash.slice(1)));
+  const { route } = useLocation();
+  useEffect(() => {
+    const read = () => setTarget(decodeURIComponent(location.hash.slice(1)));
+    window.addEventListener('hashchange', read);
+    return () => window.removeEventListener('hashchange', read);
+  }, []);
+  const go = useCallback((anchor: string) => {
+    const query = new URLSearchParams(location.search);
+    // Anchors are in the first tab.
+    query.delete('tab');
+    const text = query.toString();
+    route(`${location.pathname}${text && `?${text}`}#${encodeURIComponent(anchor)}`, true);
+    // The same anchor again leads there again.
+    setTarget('');
+    requestAnimationFrame(() => setTarget(anchor));
+  }, []);
+  return [target, go];
+}
+
+function Missing({ state: { error, reload }, runId }: { state: RunState; runId: string }) {
+  if (!error) return null;
+  const now = session.value;
+  const absence = absenceOf(error, now.state === 'in' ? now.tenant : '');
+  if (!absence) return <Problem error={error} retry={reload} />;
+  return (
+    <Empty title={absence.title}>
+      <p>
+        <code>{runId}</code>
+      </p>
+      <p>{absence.text}</p>
+      <p>
+        <a href="/runs">Go to the runs</a>
+      </p>
+    </Empty>
+  );
 }

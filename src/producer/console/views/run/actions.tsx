@@ -1,0 +1,153 @@
+import { useLocation } from 'preact-iso/router';
+import { useState } from 'preact/hooks';
+import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
+import type { RunView } from '../../../../shared/contract/run.ts';
+import { api } from '../../api.ts';
+import { may } from '../../session.ts';
+import { CopyButton } from '../../ui/copy.tsx';
+import { Confirm, useAct } from '../../ui/dialog.tsx';
+import { CheckField, SelectField, TextField } from '../../ui/form.tsx';
+import { notify } from '../../ui/notice.tsx';
+import { Problem } from '../../ui/states.tsx';
+import { bytesOf, exportOf, save } from './download.ts';
+import { againOf, shownAgain } from './record/again.ts';
+import { curlOf, typescriptOf } from './record/copy-as.ts';
+import { savedTest } from './record/saved-test.ts';
+
+export interface ActionsProps {
+  readonly run: RunView;
+  readonly onChanged: () => Promise<void>;
+  readonly onRedriven: () => void;
+}
+
+/** What can be done with a run. Each needs a right of the key; what that lacks is not offered. */
+export function Actions(props: ActionsProps) {
+  const { run } = props;
+  const { request } = run;
+  const [asking, setAsking] = useState<'cancel' | 'redrive'>();
+  const { route } = useLocation();
+  const isOver = isTerminalStatus(run.status);
+  const again = useAct(async () => {
+    if (!request) return;
+    const body = await againOf(request, bytesOf);
+    const { runId } = await api<{ runId: string }>('/v1/runs', { method: 'POST', body });
+    notify('The same was asked once more. This is the new run.');
+    route(`/runs/${encodeURIComponent(runId)}`);
+  });
+  const files = useFiles(run);
+  const canStart = may('write') && request !== undefined;
+  const error = again.error ?? files.error;
+  return (
+    <div class="stack-small">
+      <div class="row" role="toolbar" aria-label="What can be done with this run">
+        {canStart && (
+          <button type="button" disabled={again.busy} onClick={() => void again.run()}>
+            {again.busy ? 'Asking…' : 'Run again'}
+          </button>
+        )}
+        {canStart && (
+          <a class="button" href={`/runs/new?again=${encodeURIComponent(run.runId)}`}>
+            Edit and run again
+          </a>
+        )}
+        {may('write') && !isOver && (
+          <button type="button" onClick={() => setAsking('cancel')} disabled={run.cancelling}>
+            {run.cancelling ? 'Cancelling…' : 'Cancel'}
+          </button>
+        )}
+        {may('write') && run.status === 'failed' && (
+          <button type="button" onClick={() => setAsking('redrive')}>
+            Redrive
+          </button>
+        )}
+        {request && (
+          <>
+            <CopyButton text={() => curlOf(shownAgain(request), location.origin)} label="Copy as curl" />
+            <CopyButton text={() => typescriptOf(shownAgain(request), location.origin)} label="Copy as TypeScript" />
+          </>
+        )}
+        <button type="button" class="quiet" disabled={files.busy} onClick={() => void files.run('export')}>
+          Export
+        </button>
+        {isOver && (
+          <button type="button" class="quiet" disabled={files.busy} onClick={() => void files.run('test')}>
+            Save as test
+          </button>
+        )}
+      </div>
+      {error && <Problem error={error} />}
+      {asking === 'cancel' && <Cancel {...props} onClose={() => setAsking(undefined)} />}
+      {asking === 'redrive' && <Redrive {...props} onClose={() => setAsking(undefined)} />}
+    </div>
+  );
+}
+
+function useFiles({ runId, agent }: RunView) {
+  return useAct(async (what: 'export' | 'test') => {
+    const name = `${agent}-${runId.slice(0, 8)}`;
+    const text = await exportOf(runId);
+    save(`${name}.export.json`, text, 'application/json');
+    if (what === 'export') return;
+    save(`${name}.test.ts`, savedTest({ name, agent, runId }), 'text/plain');
+    notify('Two files: put the test and its export beside each other.');
+  });
+}
+
+type AskProps = ActionsProps & { readonly onClose: () => void };
+
+function Cancel({ run, onChanged, onClose }: AskProps) {
+  const [drain, setDrain] = useState(false);
+  const [pending, setPending] = useState('deny');
+  const [reason, setReason] = useState('');
+  const onConfirm = async () => {
+    const body = { drain, onPendingApprovals: pending, ...(reason.trim() !== '' && { reason: reason.trim() }) };
+    await api(`/v1/runs/${encodeURIComponent(run.runId)}/cancel`, { method: 'POST', body });
+    notify('The run is being cancelled.');
+    await onChanged();
+  };
+  return (
+    <Confirm title="Cancel this run?" act="Cancel the run" danger onConfirm={onConfirm} onClose={onClose}>
+      <p>It ends as cancelled, and so do the runs that work for it. What it has done stays done.</p>
+      <CheckField label="Let the step that is under way finish first" checked={drain} onChecked={setDrain} />
+      {run.status === 'suspended' && (
+        <SelectField
+          label="Calls that wait for a person"
+          value={pending}
+          onValue={setPending}
+          choices={[
+            { value: 'deny', label: 'are denied' },
+            { value: 'hold', label: 'are waited for first' },
+            { value: 'fail', label: 'fail the run' },
+          ]}
+        />
+      )}
+      <TextField label="Reason" hint="Others see it in the run." value={reason} onValue={setReason} />
+    </Confirm>
+  );
+}
+
+function Redrive({ run, onChanged, onRedriven, onClose }: AskProps) {
+  const isLate = run.deadlineAt !== undefined && Date.parse(run.deadlineAt) < Date.now();
+  const [minutes, setMinutes] = useState('60');
+  const onConfirm = async () => {
+    const body = isLate ? { deadlineMs: Math.round(Number(minutes) * 60_000) } : {};
+    await api(`/v1/runs/${encodeURIComponent(run.runId)}/redrive`, { method: 'POST', body });
+    notify('The run goes on where it had failed.');
+    onRedriven();
+    await onChanged();
+  };
+  return (
+    <Confirm title="Redrive this run?" act="Redrive" onConfirm={onConfirm} onClose={onClose}>
+      <p>It goes on where it failed, under the same id. Steps that are finished are kept, and not paid again.</p>
+      {isLate && (
+        <TextField
+          label="Minutes until its new deadline"
+          hint="The deadline that it had has passed."
+          inputMode="decimal"
+          value={minutes}
+          onValue={setMinutes}
+        />
+      )}
+    </Confirm>
+  );
+}

@@ -1,0 +1,152 @@
+import { useLocation } from 'preact-iso/router';
+import { useEffect, useState } from 'preact/hooks';
+import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
+import type { RunView } from '../../../../shared/contract/run.ts';
+import { api, useQuery } from '../../api.ts';
+import { may } from '../../session.ts';
+import { CopyButton } from '../../ui/copy.tsx';
+import { useAct } from '../../ui/dialog.tsx';
+import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { useUrlState } from '../../ui/url-state.ts';
+import { bytesOf } from './download.ts';
+import { againOf } from './record/again.ts';
+import { curlOf, typescriptOf } from './record/copy-as.ts';
+import { emptyForm, formOf, readForm, type FieldProblems, type RequestForm } from './record/request-form.ts';
+import './run.css';
+
+/** `/runs/new`: starts a run from nothing, with `?agent=` of that agent, with `?again=` from what another run was asked. */
+export function NewRun() {
+  const [{ again, agent = '', thread = '' }] = useUrlState();
+  const agents = useQuery<{ readonly agents: readonly AgentView[] }>('/v1/agents');
+  const start = useStart(again, { ...emptyForm, agent, thread });
+  if (!may('write'))
+    return (
+      <Empty title="This key cannot start runs.">
+        <p>Log in with a key that has the scope `write`.</p>
+      </Empty>
+    );
+  if (start.kind === 'failed') return <Problem error={start.error} />;
+  if (start.kind === 'loading' || (agents.loading && !agents.error))
+    return <Loading what="Reading what can be asked" />;
+  return (
+    <div class="stack narrow">
+      <h1>{again ? 'Edit and run again' : 'New run'}</h1>
+      {again && (
+        <p class="soft">
+          Begins as what <a href={`/runs/${encodeURIComponent(again)}`}>{again}</a> was asked. It becomes a run of its
+          own.
+        </p>
+      )}
+      {agents.error && <Problem error={agents.error} retry={agents.reload} />}
+      <RequestFields agents={agents.data?.agents ?? []} first={start.form} />
+    </div>
+  );
+}
+
+type Start =
+  | { readonly kind: 'loading' }
+  | { readonly kind: 'form'; readonly form: RequestForm }
+  | { readonly kind: 'failed'; readonly error: NonNullable<ReturnType<typeof useQuery>['error']> };
+
+/** What the form holds at first. */
+function useStart(again: string | undefined, fresh: RequestForm): Start {
+  const run = useQuery<RunView>(again && `/v1/runs/${encodeURIComponent(again)}`);
+  const [form, setForm] = useState<RequestForm>();
+  const request = run.data?.request;
+  const load = useAct(async () => {
+    if (request) setForm(formOf(await againOf(request, bytesOf)));
+  });
+  useEffect(() => void load.run(), [request]);
+  if (again === undefined) return { kind: 'form', form: fresh };
+  const error = run.error ?? load.error;
+  if (error && !form) return { kind: 'failed', error };
+  return form ? { kind: 'form', form } : { kind: 'loading' };
+}
+
+function RequestFields({ agents, first }: { agents: readonly AgentView[]; first: RequestForm }) {
+  const onlyOne = agents.length === 1 ? agents[0]?.id : undefined;
+  const [form, setForm] = useState<RequestForm>({ ...first, agent: first.agent || (onlyOne ?? '') });
+  const [problems, setProblems] = useState<FieldProblems>({});
+  const { route } = useLocation();
+  const send = useAct(async () => {
+    const read = readForm(form);
+    setProblems(read.kind === 'problems' ? read.problems : {});
+    if (read.kind === 'problems') return;
+    const { runId } = await api<{ runId: string }>('/v1/runs', { method: 'POST', body: read.request });
+    route(`/runs/${encodeURIComponent(runId)}`);
+  });
+  const field = (name: keyof RequestForm) => ({
+    value: form[name],
+    error: problems[name],
+    onValue: (value: string) => setForm((before) => ({ ...before, [name]: value })),
+  });
+  const read = readForm(form);
+  const model = agents.find(({ id }) => id === form.agent.trim());
+  return (
+    <Form onSubmit={() => void send.run()}>
+      <AgentField agents={agents} field={field('agent')} />
+      {model?.description && <p class="soft">{model.description}</p>}
+      <TextArea label="Input" rows={6} placeholder="What the agent is to do" {...field('input')} />
+      <div class="grid">
+        <TextField label="Thread" hint="The run goes on in it. Empty: it stands alone." {...field('thread')} />
+        <TextField
+          label="Largest cost"
+          hint="In USD, as 0.05. Empty: what the agent has."
+          inputMode="decimal"
+          {...field('maxCostUsd')}
+        />
+        <TextField label="Most steps" hint="Empty: what the agent has." inputMode="numeric" {...field('maxSteps')} />
+        <TextField label="Deadline" hint="Seconds from now. Empty: none." inputMode="decimal" {...field('deadlineS')} />
+      </div>
+      <details open={form.metadata !== '' || form.model !== '' || form.more !== ''}>
+        <summary>Metadata, model, queue and more</summary>
+        <div class="form form-inner">
+          <TextArea
+            label="Metadata"
+            rows={2}
+            hint="One key=value a line. Runs are found by it."
+            {...field('metadata')}
+          />
+          <div class="grid">
+            <TextField label="Model" hint="In place of the agent's." {...field('model')} />
+            <TextField label="Queue" hint="Empty: runs." {...field('queue')} />
+            <TextField label="Priority" hint="1 comes before 2." inputMode="numeric" {...field('priority')} />
+          </div>
+          <TextArea label="Other fields of the request" rows={4} hint="As a JSON object." {...field('more')} />
+        </div>
+      </details>
+      {send.error && <Problem error={send.error} />}
+      <div class="row">
+        <button type="submit" class="primary" disabled={send.busy}>
+          {send.busy ? 'Starting…' : 'Start the run'}
+        </button>
+        {read.kind === 'request' && (
+          <>
+            <CopyButton text={() => curlOf(read.request, location.origin)} label="Copy as curl" />
+            <CopyButton text={() => typescriptOf(read.request, location.origin)} label="Copy as TypeScript" />
+          </>
+        )}
+      </div>
+    </Form>
+  );
+}
+
+interface AgentFieldProps {
+  readonly agents: readonly AgentView[];
+  readonly field: {
+    readonly value: string;
+    readonly error: string | undefined;
+    readonly onValue: (value: string) => void;
+  };
+}
+
+/** A choice among the agents that live workers have; where none has said which those are, the name is typed. */
+function AgentField({ agents, field }: AgentFieldProps) {
+  if (agents.length === 0)
+    return <TextField label="Agent" hint="No worker has said which agents it has: is one running?" {...field} />;
+  const known = agents.map(({ id, name }) => ({ value: id, label: name && name !== id ? `${name} (${id})` : id }));
+  const isKnown = field.value === '' || agents.some(({ id }) => id === field.value);
+  const choices = [{ value: '', label: 'Choose an agent' }, ...known, ...(isKnown ? [] : [{ value: field.value }])];
+  return <SelectField label="Agent" choices={choices} {...field} />;
+}

@@ -1,0 +1,209 @@
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { planInput } from '../support/plan.ts';
+import { until } from '../support/redis.ts';
+import { makeWorld } from '../support/world.ts';
+import { buildConsole, describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
+
+/** A call without its one argument, which the agent may not correct: the run fails with it. */
+const failing = planInput({ calls: [{ name: 'look', args: { order: '4711' } }] }, { text: 'never' });
+const noCorrections = { limits: { maxCorrections: 0 } };
+
+describeInBrowser('the page of a run', () => {
+  const browser = useBrowser();
+  const shared = useConsoleWorld();
+
+  async function failedRun(): Promise<string> {
+    const { mill } = shared.current;
+    const run = await mill.enqueue({ agent: 'hands', input: failing, metadata: { user: 'anna' }, ...noCorrections });
+    await run.result();
+    return run.runId;
+  }
+
+  test('the call that failed and its arguments are in sight, from the list, after a reload and by its link', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}`);
+    await page.getByText('tool_failed').first().waitFor();
+    await page.getByRole('button', { name: 'Show the call that failed: look' }).click();
+    const call = page.locator('details.part-bad');
+    await call.getByText('invalid input').waitFor();
+    await call.getByText('4711').waitFor();
+    await opened.checkView('run-failed');
+    expect(page.url()).toContain('#call-');
+    await page.reload();
+    await call.getByText('4711').waitFor();
+    expect(await page.evaluate(() => document.activeElement?.closest('details')?.className)).toContain('part-bad');
+  });
+
+  test('every part of the page has an address', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}?tab=events`);
+    await page.getByRole('tab', { name: /^Events/, selected: true }).waitFor();
+    await page.getByLabel('Type').selectOption('tool.execute.error');
+    await page.waitForURL(/type=tool\.execute\.error/);
+    await page.getByRole('link').filter({ hasText: /^\d+$/ }).first().click();
+    await page.waitForURL(/event=\d+/);
+    await page.reload();
+    await page.getByRole('heading', { name: /Event \d+: tool\.execute\.error/ }).waitFor();
+    await opened.checkView('run-events');
+    await page.getByRole('tab', { name: 'Cost' }).click();
+    await page.getByRole('heading', { name: 'By model' }).waitFor();
+    await opened.checkView('run-cost');
+    await page.getByRole('tab', { name: 'Request' }).click();
+    await page.getByText('What the model was shown before its first answer').waitFor();
+    opened.checkComplaints();
+  });
+
+  test('the keyboard alone leads from line to line and to the call that failed', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}`);
+    await page.getByRole('list', { name: 'Timeline' }).waitFor();
+    const isAtCall = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label')?.startsWith('look'));
+    for (let presses = 0; presses < 12 && !(await isAtCall()); presses++) await page.keyboard.press('j');
+    expect(await isAtCall()).toBe(true);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/#call-/);
+    expect(await focused(page)).toBe('SUMMARY');
+  });
+
+  test('it fits a phone', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url, width: 380, height: 800 });
+    await opened.visit(`/runs/${runId}`);
+    await opened.page.getByRole('list', { name: 'Timeline' }).waitFor();
+    expect(await opened.page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(380);
+    await opened.checkView('run-phone');
+  });
+
+  test('a run is copied as a command and as a program, and asked again', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}`);
+    await page.getByRole('button', { name: 'Copy as curl' }).click();
+    await page.getByText('Copied: curl').waitFor();
+    const command = await page.evaluate(() => navigator.clipboard.readText());
+    expect(command).toContain(`${shared.current.url}/v1/runs`);
+    expect(command).toContain('"user": "anna"');
+    await page.getByRole('button', { name: 'Copy as TypeScript' }).click();
+    await page.getByText('Copied: TypeScript').waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('mill.enqueue({');
+
+    await page.getByRole('button', { name: 'Run again' }).click();
+    await page.waitForURL((url) => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(runId));
+    await page.getByText('tool_failed').first().waitFor();
+    const again = page.url().split('/').at(-1) ?? '';
+    expect(await shared.current.mill.get(again)).toMatchObject({ agent: 'hands', metadata: { user: 'anna' } });
+  });
+
+  test('what was asked is edited and asked again', async () => {
+    const runId = await failedRun();
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}`);
+    await page.getByRole('link', { name: 'Edit and run again' }).click();
+    await page.waitForURL(`**/runs/new?again=${runId}`);
+    const input = page.getByLabel('Input', { exact: true });
+    expect(await input.inputValue()).toBe(failing);
+    await input.fill(planInput({ text: 'It is shipped.' }));
+    await page.getByLabel('Largest cost').fill('plenty');
+    await page.getByRole('button', { name: 'Start the run' }).click();
+    await page.getByText('must be an amount above 0').waitFor();
+    await opened.checkView('run-again');
+    await page.getByLabel('Largest cost').fill('0.5');
+    await page.getByRole('button', { name: 'Start the run' }).click();
+    await page.getByText('It is shipped.').first().waitFor();
+    await page.getByText('completed').first().waitFor();
+  });
+
+  test('a run is started from nothing', async () => {
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit('/runs/new?agent=plain');
+    await page.getByLabel('Input', { exact: true }).fill(planInput({ text: 'Good morning.' }));
+    await page.getByRole('button', { name: 'Start the run' }).click();
+    await page.waitForURL((url) => !url.pathname.endsWith('/new'));
+    await page.getByText('Good morning.').first().waitFor();
+    opened.checkComplaints();
+  });
+
+  test('tokens come as they are written, and the run is cancelled', async () => {
+    const world = shared.current;
+    const gate = 'tokens';
+    const run = await world.submit('plain', [{ text: 'one two three', hold: { gate, afterPieces: 2 } }]);
+    await world.provider.gates.reached(gate);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${run.runId}`);
+    await page.getByLabel('Text so far').getByText('one two').waitFor();
+    await opened.checkView('run-live');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Cancel the run' }).click();
+    world.provider.gates.open(gate);
+    await page.locator('.status', { hasText: 'cancelled' }).first().waitFor();
+  });
+
+  test('an id that was never given says so', async () => {
+    const opened = await browser.open({ url: shared.current.url });
+    await opened.visit('/runs/0199aaaa-0000-7000-8000-000000000000');
+    await opened.page.getByText('There has never been such a run here.').waitFor();
+    await opened.checkView('run-never');
+  });
+});
+
+describeInBrowser('the page of a run whose processes die', () => {
+  const browser = useBrowser();
+
+  test('a worker that was killed is named, with the one that went on', async () => {
+    buildConsole();
+    const world = await makeWorld({ workers: 2, producer: true });
+    const look = { calls: [{ name: 'look', args: { id: 'x', gate: 'again' } }] };
+    const run = await world.submit('hands', [look, { text: 'Done.' }]);
+    await world.toolWorks(run);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${run.runId}`);
+    await page.getByRole('list', { name: 'Timeline' }).waitFor();
+    const killed = await world.workerOf(run);
+    await killed.kill();
+    await world.toolWorks(run, 2);
+    world.fleet.openGate('again');
+    const recovery = page.locator('.line-recovery');
+    await recovery.waitFor();
+    expect(await recovery.textContent()).toMatch(new RegExp(`-${killed.pid}-.* died`));
+    await page.locator('.status', { hasText: 'completed' }).first().waitFor();
+    const next = await world.workerOf(run);
+    expect(await recovery.textContent()).toContain(`-${next.pid}-`);
+    await opened.checkView('run-recovered');
+  });
+
+  test('tokens go on after the producer was away', async () => {
+    buildConsole();
+    const world = await makeWorld({ workers: 1 });
+    const first = await world.fleet.startProducer();
+    const gate = 'away';
+    const run = await world.submit('plain', [{ text: 'one two three four', hold: { gate, afterPieces: 2 } }]);
+    await world.provider.gates.reached(gate);
+    const opened = await browser.open({ url: first.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${run.runId}`);
+    await page.getByLabel('Text so far').getByText('one two').waitFor();
+    await first.child.kill();
+    world.provider.gates.open(gate);
+    await until('the run ends', async () => (await world.mill.get(run.runId)).status === 'completed');
+    await world.fleet.startProducer({ PORT: new URL(first.url).port });
+    await page.getByText('one two three four').first().waitFor();
+    await page.locator('.status', { hasText: 'completed' }).first().waitFor();
+    opened.checkComplaints();
+  });
+});
+
+async function focused(page: Page): Promise<string | undefined> {
+  return await page.evaluate(() => document.activeElement?.tagName);
+}
