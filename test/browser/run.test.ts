@@ -1,4 +1,3 @@
-import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
 import { until } from '../support/redis.ts';
@@ -55,6 +54,7 @@ describeInBrowser('the page of a run', () => {
     await opened.checkView('run-cost');
     await page.getByRole('tab', { name: 'Request' }).click();
     await page.getByText('What the model was shown before its first answer').waitFor();
+    expect(await page.getByRole('tabpanel').textContent()).toContain('You use your tools.');
     opened.checkComplaints();
   });
 
@@ -69,7 +69,7 @@ describeInBrowser('the page of a run', () => {
     expect(await isAtCall()).toBe(true);
     await page.keyboard.press('Enter');
     await page.waitForURL(/#call-/);
-    expect(await focused(page)).toBe('SUMMARY');
+    await page.waitForFunction(() => document.activeElement?.matches('details.part-bad > summary'));
   });
 
   test('it fits a phone', async () => {
@@ -120,6 +120,8 @@ describeInBrowser('the page of a run', () => {
     await page.getByRole('button', { name: 'Start the run' }).click();
     await page.getByText('It is shipped.').first().waitFor();
     await page.getByText('completed').first().waitFor();
+    const again = page.url().split('/').at(-1) ?? '';
+    expect((await shared.current.mill.get(again)).request?.budget).toMatchObject({ maxCostUsd: 0.5 });
   });
 
   test('a run is started from nothing', async () => {
@@ -130,6 +132,8 @@ describeInBrowser('the page of a run', () => {
     await page.getByRole('button', { name: 'Start the run' }).click();
     await page.waitForURL((url) => !url.pathname.endsWith('/new'));
     await page.getByText('Good morning.').first().waitFor();
+    const runId = page.url().split('/').at(-1) ?? '';
+    expect((await shared.current.mill.get(runId)).agent).toBe('plain');
     opened.checkComplaints();
   });
 
@@ -147,12 +151,15 @@ describeInBrowser('the page of a run', () => {
     await page.getByRole('button', { name: 'Cancel the run' }).click();
     world.provider.gates.open(gate);
     await page.locator('.status', { hasText: 'cancelled' }).first().waitFor();
+    expect((await run.get()).status).toBe('cancelled');
   });
 
   test('an id that was never given says so', async () => {
     const opened = await browser.open({ url: shared.current.url });
     await opened.visit('/runs/0199aaaa-0000-7000-8000-000000000000');
-    await opened.page.getByText('There has never been such a run here.').waitFor();
+    const said = opened.page.getByText('There has never been such a run here.');
+    await said.waitFor();
+    expect(await opened.page.locator('main').textContent()).toContain('the tenant default');
     await opened.checkView('run-never');
   });
 });
@@ -200,10 +207,10 @@ describeInBrowser('the page of a run whose processes die', () => {
     await world.fleet.startProducer({ PORT: new URL(first.url).port });
     await page.getByText('one two three four').first().waitFor();
     await page.locator('.status', { hasText: 'completed' }).first().waitFor();
+    // Everything that was written while it was away is there, and nothing twice.
+    await page.getByRole('tab', { name: /^Events/ }).click();
+    await page.getByRole('table', { name: 'Events' }).getByText('run.completed').waitFor();
+    expect(await page.getByRole('table', { name: 'Events' }).getByText('run.completed').count()).toBe(1);
     opened.checkComplaints();
   });
 });
-
-async function focused(page: Page): Promise<string | undefined> {
-  return await page.evaluate(() => document.activeElement?.tagName);
-}

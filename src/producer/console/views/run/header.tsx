@@ -10,14 +10,19 @@ import { LongText } from './long-text.tsx';
 import { adviceFor, callCounts, culpritOf } from './record/failure.ts';
 import { waitLabels } from './record/waterfall.ts';
 
+/** What comes below is to be in sight, too. */
+const cardLines = 8;
+
 export interface HeaderProps {
   readonly run: RunView;
   readonly steps: RunSteps | undefined;
   readonly onGo: (anchor: string) => void;
+  /** Of a run that works: what its model writes. */
+  readonly live?: ComponentChildren;
 }
 
 /** What a run is: its state, what it was asked, what it took, and where it belongs. */
-export function Header({ run, steps, onGo }: HeaderProps) {
+export function Header({ run, steps, onGo, live }: HeaderProps) {
   const { runId, agent, status, error, result } = run;
   return (
     <header class="stack">
@@ -37,9 +42,10 @@ export function Header({ run, steps, onGo }: HeaderProps) {
       <section class="grid">
         <div class="card stack-small">
           <h2>Asked</h2>
-          <LongText text={run.request?.input ?? ''} label="input" />
+          <LongText text={run.request?.input ?? ''} label="input" lines={cardLines} />
           {run.files && <p class="soft">with {run.files.map(({ name }) => name).join(', ')}</p>}
         </div>
+        {live}
         {result && (
           <div class="card stack-small">
             <h2>
@@ -48,7 +54,11 @@ export function Header({ run, steps, onGo }: HeaderProps) {
                 <span class="tone-wait"> · incomplete: {result.incomplete.reason} was reached</span>
               )}
             </h2>
-            {result.text === '' ? <p class="soft">It has no text.</p> : <LongText text={result.text} label="answer" />}
+            {result.text === '' ? (
+              <p class="soft">It has no text.</p>
+            ) : (
+              <LongText text={result.text} label="answer" lines={cardLines} />
+            )}
           </div>
         )}
       </section>

@@ -16,6 +16,7 @@ export function LiveAnswer({ live, following }: { live: LiveText; following: Fol
   const { stepNumber, model, text, reasoning, cut } = live;
   return (
     <section class="card stack-small live" aria-label="What the model writes now">
+      <h2>Answer</h2>
       <p class="soft">
         {stepNumber > 0 ? `Step ${stepNumber} · ${model}` : 'No step has begun.'}
         {following.state === 'connecting' && ' · connecting'}

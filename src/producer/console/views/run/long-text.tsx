@@ -7,10 +7,12 @@ import { beginningOf, mostChars, prettyOf } from './record/shown-text.ts';
 const worthCopying = 60;
 
 /** A text of any length: its beginning, and all of it for who asks. Never markup. */
-export function LongText({ text, label }: { text: string; label: string }) {
+export function LongText({ text, label, lines }: { text: string; label: string; lines?: number }) {
   const [whole, setWhole] = useState(false);
   const pretty = prettyOf(text);
-  const shown = whole ? beginningOf(pretty, mostChars, Number.POSITIVE_INFINITY) : beginningOf(pretty);
+  const shown = whole
+    ? beginningOf(pretty, mostChars, Number.POSITIVE_INFINITY)
+    : beginningOf(pretty, undefined, lines);
   const isBeyond = whole && shown.left > 0;
   const isProse = !/^\s*[[{]/.test(text);
   return (

@@ -41,9 +41,11 @@ function OneRun({ runId }: { runId: string }) {
   return (
     <article class="stack run-page">
       {error && <Problem error={error} retry={state.reload} />}
-      <Header {...{ run, steps, onGo: go }} />
+      <Header
+        {...{ run, steps, onGo: go }}
+        live={!isOver && <LiveAnswer live={state.live} following={state.following} />}
+      />
       <Actions run={run} onChanged={state.reload} onRedriven={state.followOn} />
-      {!isOver && <LiveAnswer live={state.live} following={state.following} />}
       {steps ? (
         <Parts {...{ state, steps, target, isOver, onGo: go }} />
       ) : state.stepsError ? (
