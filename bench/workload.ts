@@ -54,6 +54,11 @@ export function systemEnv(): { redisUrl: string; baseUrl: string; prefix: string
   };
 }
 
+/** Settings of a Millrace worker beyond those, as JSON in its environment. */
+export function workerEnv(): Record<string, string> {
+  return JSON.parse(process.env['BENCH_WORKER_ENV'] ?? '{}') as Record<string, string>;
+}
+
 /** Answers the parent's questions about this process's CPU time. */
 export function serveParent(onRun?: (runs: number, concurrency: number) => Promise<FromSystem>): void {
   process.on('message', (message: ToSystem) => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineAgent, defineTool, startWorker } from '../../src/worker/index.ts';
-import { instructions, lookup, model, serveParent, systemEnv, toolName } from '../workload.ts';
+import { instructions, lookup, model, serveParent, systemEnv, toolName, workerEnv } from '../workload.ts';
 
 // A Millrace worker as shipped: journal, owner check, replay log, cost, metrics.
 
@@ -18,6 +18,6 @@ await startWorker({
   prefix,
   agents: [agent],
   concurrency,
-  env: { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: 'bench' },
+  env: { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: 'bench', ...workerEnv() },
 });
 serveParent();

@@ -121,6 +121,7 @@ export async function openStores(
   const archive = openArchive({
     ...base,
     reach: (work) => named('archive', work(redis)),
+    kind: config.ARTIFACT_STORE.kind,
     blobs: async () => artifacts.blobs,
     ttlS: config.ARCHIVE_TTL_S,
     maxRedisBytes: config.ARCHIVE_REDIS_MAX_BYTES,

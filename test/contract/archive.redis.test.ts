@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { newRunId } from '../../src/shared/base/ids.ts';
+import { newRunId, sha256 } from '../../src/shared/base/ids.ts';
+import { dictionary } from '../../src/shared/state/archive/dictionary.ts';
 import { openArchive } from '../../src/shared/state/archive/archive.ts';
 import { archiveContract, archived } from './archive.ts';
 import { redisFilesWorld } from './files-redis-world.ts';
@@ -9,7 +10,7 @@ archiveContract('Redis', redisFilesWorld);
 test('over its bound the archive in Redis loses the oldest runs, and counts what it keeps', async () => {
   const world = await redisFilesWorld();
   const { deps } = await world.process();
-  const archive = openArchive({ ...deps, ttlS: 3_600, maxRedisBytes: 20_000 });
+  const archive = openArchive({ ...deps, kind: 'redis', ttlS: 3_600, maxRedisBytes: 20_000 });
   const write = async (afterMs: number) => {
     const at = new Date(world.clock.nowMs + afterMs).toISOString();
     const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
@@ -25,6 +26,7 @@ test('over its bound the archive in Redis loses the oldest runs, and counts what
   expect(kept).toEqual(runIds.map((_, i) => i >= first));
   const { inRedis } = await archive.usage();
   expect(inRedis).toMatchObject({ runs: kept.length - first, maxBytes: 20_000 });
+  expect(inRedis?.coversMs).toBeLessThanOrEqual(1_000);
   expect(inRedis?.bytes).toBeLessThanOrEqual(20_000);
 
   // One that is older than all of them is the first to leave.
@@ -38,7 +40,7 @@ test('over its bound the archive in Redis loses the oldest runs, and counts what
 test('runs whose time is over are no longer counted', async () => {
   const world = await redisFilesWorld();
   const { deps } = await world.process();
-  const archive = openArchive({ ...deps, ttlS: 10, maxRedisBytes: 100_000 });
+  const archive = openArchive({ ...deps, kind: 'redis', ttlS: 10, maxRedisBytes: 100_000 });
   const write = async () => {
     const at = new Date(world.clock.nowMs).toISOString();
     const run = { runId: newRunId(world.clock.nowMs), tenant: 'a', createdAt: at, endedAt: at };
@@ -53,4 +55,8 @@ test('runs whose time is over are no longer counted', async () => {
   world.clock.nowMs += 60_000;
   await write();
   expect((await archive.usage()).inRedis?.runs).toBe(1);
+});
+
+test('what was written is read with the very same dictionary: it never changes', () => {
+  expect(sha256(dictionary.toString())).toBe('a8203f4ef67c53a92337fb841540b1152c1c9d631aac12895cceeaa21c42dbad');
 });

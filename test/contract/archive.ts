@@ -21,7 +21,7 @@ export function archiveContract(
 ): void {
   const makeArchive = async (world: FilesWorld, options: Partial<ArchiveDeps> = {}): Promise<ArchiveStore> => {
     const { deps } = await world.process();
-    return openArchive({ ...deps, ttlS, maxRedisBytes: 1_000_000, ...options });
+    return openArchive({ ...deps, kind: world.store.kind, ttlS, maxRedisBytes: 1_000_000, ...options });
   };
   const ended = ({ clock }: FilesWorld, tenant = 'a') => {
     const at = new Date(clock.nowMs).toISOString();

@@ -137,7 +137,8 @@ export class ClientCore {
     const blobs = () => this.files.blobs();
     this.media = openMedia({ ...reached, clock: systemClock, blobs, ttlS: this.settings.resultTtlS });
     const { archiveTtlS, archiveRedisMaxBytes: maxRedisBytes } = this.settings;
-    this.archive = openArchive({ ...reached, clock: systemClock, blobs, ttlS: archiveTtlS, maxRedisBytes });
+    const kept = { kind: store.kind, blobs, ttlS: archiveTtlS, maxRedisBytes };
+    this.archive = openArchive({ ...reached, clock: systemClock, ...kept });
     this.writes = new WriteProbe(this.#redis, this.keys);
     const { keys, cluster, onError } = this;
     this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);

@@ -59,6 +59,7 @@ const healthy: Diagnosis = {
   },
   flows: [],
   batches: { open: 0, processes: 1 },
+  archive: { kind: 'folder', ttlS: 604_800, waiting: 3, oldestWaitingMs: 2_000 },
 };
 
 const now = Date.now();
@@ -389,4 +390,24 @@ test('a provider that cannot be reached fails, and a script needs none', async (
   expect((await asked({ OPENAI_BASE_URL: `http://127.0.0.1:${await freePort()}/v1` })).level).toBe('fail');
   expect((await asked({ MILLRACE_SCRIPT: 'builtin' })).level).toBe('ok');
   expect((await asked({})).level).toBe('warn');
+});
+
+test('the archive is shown with how full it is, and what to do when runs wait for it or leave it early', () => {
+  const usage = healthy.archive;
+  expect(check('archive', {})).toMatchObject({ level: 'ok', text: 'ended runs are kept for 168 h 00 min in a folder' });
+  expect(check('archive', { archive: { ...usage, ttlS: 0 } })).toMatchObject({
+    level: 'ok',
+    text: 'off: ARCHIVE_TTL_S is 0',
+  });
+  const late = check('archive', { archive: { ...usage, oldestWaitingMs: 3_600_000 } });
+  expect(late).toMatchObject({ level: 'fail', text: '3 ended runs are not in it yet, the oldest for 1 h 00 min' });
+  const inRedis = { runs: 9_000, bytes: 10_000_000, maxBytes: 33_554_432, coversMs: 3_600_000 };
+  expect(check('archive', { archive: { ...usage, kind: 'redis', inRedis } })).toMatchObject({
+    level: 'ok',
+    text: '9,000 ended runs in Redis, 10 MB of 32 MB',
+  });
+  const full = check('archive', { archive: { ...usage, kind: 'redis', inRedis: { ...inRedis, bytes: 33_500_000 } } });
+  expect(full).toMatchObject({ level: 'warn' });
+  expect(full.text).toContain('full, it covers 1 h 00 min of 168 h 00 min');
+  expect(full.advice).toContain('ARCHIVE_REDIS_MAX_BYTES');
 });

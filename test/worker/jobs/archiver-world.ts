@@ -31,7 +31,14 @@ export async function archiverWorld(url?: string, changes: { readonly archiveTtl
   const reach = { keys, reach: <T>(work: (connection: typeof redis) => Promise<T>) => named('a test', work(redis)) };
   const inRedis = redisBlobs(reach);
   const open = (blobs: Blobs): ArchiveStore =>
-    openArchive({ ...reach, clock: systemClock, blobs: async () => blobs, ttlS: 3_600, maxRedisBytes: 50_000_000 });
+    openArchive({
+      ...reach,
+      clock: systemClock,
+      kind: 'redis',
+      blobs: async () => blobs,
+      ttlS: 3_600,
+      maxRedisBytes: 50_000_000,
+    });
   const archive = open(inRedis);
   const outcomes: (ArchivedAs | { readonly kind: 'failed' })[] = [];
 

@@ -44,6 +44,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     people(diagnosis),
     threads(diagnosis),
     batches(diagnosis),
+    archive(diagnosis),
     ...flows(diagnosis),
   ];
 }
@@ -240,6 +241,29 @@ function batches({ batches: { open, processes } }: Diagnosis): Check {
   if (processes > 0) return ok('batches', `${text}, ${count(processes)} processes advance them`);
   return fail('batches', `${text}, and no process advances them`, 'start a producer: millrace producer');
 }
+
+/** Workers write a run within seconds of its end; after a day it is lost. */
+const lateForArchiveMs = 300_000;
+/** An archive in Redis makes room at its bound: from here on its oldest runs go. */
+const fullShare = 0.95;
+
+function archive({ archive: { kind, ttlS, waiting, oldestWaitingMs, inRedis } }: Diagnosis): Check {
+  if (waiting > 0 && oldestWaitingMs > lateForArchiveMs) {
+    const text = `${count(waiting)} ended runs are not in it yet, the oldest for ${duration(oldestWaitingMs)}`;
+    const advice =
+      'the log of a worker says why; after a day what such a run did is lost. Can workers write to ARTIFACT_STORE?';
+    return fail('archive', text, advice);
+  }
+  if (ttlS === 0) return ok('archive', 'off: ARCHIVE_TTL_S is 0');
+  if (!inRedis) return ok('archive', `ended runs are kept for ${duration(ttlS * 1_000)} in ${placeOf[kind]}`);
+  const { runs, bytes, maxBytes, coversMs } = inRedis;
+  const text = `${count(runs)} ended runs in Redis, ${megabytes(bytes)} of ${megabytes(maxBytes)}`;
+  if (bytes < maxBytes * fullShare || coversMs >= ttlS * 1_000) return ok('archive', text);
+  const advice = 'for more, let ARTIFACT_STORE name a folder or a bucket, or raise ARCHIVE_REDIS_MAX_BYTES';
+  return warn('archive', `${text}: full, it covers ${duration(coversMs)} of ${duration(ttlS * 1_000)}`, advice);
+}
+
+const placeOf = { redis: 'Redis', folder: 'a folder', s3: 'a bucket' } as const;
 
 /** A full audit that covers less than a week makes a report of the last week partial. */
 const auditWeekMs = 7 * 86_400_000;

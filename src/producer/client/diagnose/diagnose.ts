@@ -3,6 +3,7 @@ import { pairsOf } from '../../../shared/base/collections.ts';
 import { providerReport } from '../../../shared/contract/provider-report.ts';
 import { workerTtlMs } from '../../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../../shared/contract/queues.ts';
+import type { ArchiveUsage } from '../../../shared/state/archive/archive.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
 import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
@@ -86,6 +87,8 @@ export interface Diagnosis {
   readonly flows: readonly FlowFacts[];
   /** Batches that have not ended, and live processes that advance them. */
   readonly batches: { readonly open: number; readonly processes: number };
+  /** What is kept of ended runs. */
+  readonly archive: ArchiveUsage;
 }
 
 const stuckAfterMs = 60_000;
@@ -96,7 +99,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
   return await reach(client, async (at) => {
     const { core, redis } = at;
     const batches = redisBatches({ redis, keys: core.keys });
-    const [facts, workers, openRuns, counters, waits, flows, open, processes] = await Promise.all([
+    const [facts, workers, openRuns, counters, waits, flows, open, processes, archive] = await Promise.all([
       redisFacts(redis),
       liveWorkers(at),
       redis.zcard(core.keys.open),
@@ -105,6 +108,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       flowFacts(at),
       batches.countOpen(),
       batches.processes(Date.now()),
+      core.archive.usage(),
     ]);
     const queues = await depths(workers, at);
     const quarantine = queues[quarantineQueue];
@@ -119,6 +123,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       waits,
       flows,
       batches: { open, processes },
+      archive,
       counters: Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, Number(count)])),
     };
   });

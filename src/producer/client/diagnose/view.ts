@@ -49,6 +49,13 @@ export const diagnosisView = z.object({
   }),
   flows: z.array(z.object({ tenant: z.string(), lastDay: count, blocked: count, coversMs: count.optional() })),
   batches: z.object({ open: count, processes: count }),
+  archive: z.object({
+    kind: z.enum(['redis', 'folder', 's3']),
+    ttlS: count,
+    waiting: count,
+    oldestWaitingMs: count,
+    inRedis: z.object({ runs: count, bytes: count, maxBytes: count, coversMs: count }).optional(),
+  }),
   checks: z.array(check).describe('What `doctor` says about it.'),
 });
 

@@ -3,7 +3,8 @@ import { isRecord } from '../../base/json.ts';
 import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-run.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { forgetKept, maxBytesInRedis, noteKept, usedBytes } from './kept-bytes.ts';
+import { waitingRuns } from './due-runs.ts';
+import { forgetKept, type KeptInRedis, keptInRedis, maxBytesInRedis, noteKept } from './kept-bytes.ts';
 import { packed, unpacked } from './packing.ts';
 
 /** What the archive itself needs to know of a run. Times are ISO strings. */
@@ -19,10 +20,11 @@ export interface ArchiveUsage {
   readonly kind: Blobs['kind'];
   /** Seconds that a run is kept after its end; 0: no run is archived. */
   readonly ttlS: number;
-  /** Ended runs that are not in it yet, and for how long the oldest of them has been due. */
+  /** Ended runs that are not in it yet, and how long ago one of them ended, of a hundred the oldest. */
   readonly waiting: number;
   readonly oldestWaitingMs: number;
-  readonly inRedis?: { readonly runs: number; readonly bytes: number; readonly maxBytes: number };
+  /** `coversMs`: how long ago the oldest run that is kept there ended. */
+  readonly inRedis?: KeptInRedis & { readonly maxBytes: number };
 }
 
 /**
@@ -51,6 +53,8 @@ export interface ArchiveStore {
 
 export interface ArchiveDeps extends ReachedKeys {
   readonly clock: Clock;
+  /** Of the store that `blobs` opens. */
+  readonly kind: Blobs['kind'];
   /** Opened when it is first needed. */
   readonly blobs: () => Promise<Blobs>;
   readonly ttlS: number;
@@ -78,16 +82,16 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       const { runId } = run;
       const owner = ownerOf(runId);
       const untilMs = Date.parse(run.endedAt) + ttlS * 1_000;
-      const isErased = async () => Date.parse(run.createdAt) <= (await erasedAtMs(runId));
-      if (untilMs <= clock.now() || (await isErased())) return 0;
-      const bytes = await packed(json);
-      const blobs = await deps.blobs();
+      if (untilMs <= clock.now()) return 0;
+      const [bytes, blobs] = await Promise.all([packed(json), deps.blobs()]);
       const about = { runId, bytes: bytes.length, untilMs };
-      if (blobs.kind === 'redis' && !(await makesRoom(deps, blobs, about))) return 0;
-      await blobs.put(owner, blobName, bytes, untilMs);
-      // It may have been erased since it was read.
-      if (!(await isErased())) return bytes.length;
+      const count = blobs.kind === 'redis' ? keepsCount(deps, blobs, about) : true;
+      const [hasRoom] = await Promise.all([count, blobs.put(owner, blobName, bytes, untilMs, 'process')]);
+      // Afterwards: it may have been erased since it was read.
+      const isErased = Date.parse(run.createdAt) <= (await erasedAtMs(runId));
+      if (hasRoom && !isErased) return bytes.length;
       await blobs.drop(owner);
+      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
       return 0;
     },
     async read(tenant, runId) {
@@ -113,14 +117,9 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       return isRecord(found) ? found : undefined;
     },
     async usage() {
-      const { kind } = await deps.blobs();
-      const [waiting, oldest] = await reach((redis) =>
-        Promise.all([redis.zcard(keys.archiveDue), redis.zrange(keys.archiveDue, 0, '0', 'WITHSCORES')]),
-      );
-      const oldestWaitingMs = Math.max(0, clock.now() - Number(oldest[1] ?? clock.now()));
-      const about = { kind, ttlS, waiting, oldestWaitingMs };
-      if (kind !== 'redis') return about;
-      return { ...about, inRedis: { ...(await usedBytes(deps)), maxBytes: deps.maxRedisBytes } };
+      const { kind, maxRedisBytes: maxBytes } = deps;
+      const about = { kind, ttlS, ...(await reach((redis) => waitingRuns({ redis, keys }, clock.now()))) };
+      return kind === 'redis' ? { ...about, inRedis: { ...(await keptInRedis(deps)), maxBytes } } : about;
     },
   };
 }
@@ -139,7 +138,7 @@ function belongsTo(found: unknown, tenant: string): boolean {
 }
 
 /** Counts the run, and removes the oldest others where there is no room for it. False: it is the oldest itself, or too large. */
-async function makesRoom(
+async function keepsCount(
   deps: ArchiveDeps,
   blobs: Blobs,
   run: { readonly runId: string; readonly bytes: number; readonly untilMs: number },

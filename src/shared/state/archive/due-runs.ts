@@ -41,3 +41,19 @@ export async function settleTaken({ redis, keys }: KeySpace, { runIds, lease }: 
   const done = runIds.map((runId) => [runId, lease, undefined] as const);
   await lookLater(redis, keys.archiveDue, done);
 }
+
+const looked = 100;
+
+/** How many ended runs wait for the archive, and how long ago the oldest of some ended: a lease says nothing about that. */
+export async function waitingRuns(
+  { redis, keys }: KeySpace,
+  nowMs: number,
+): Promise<{ readonly waiting: number; readonly oldestWaitingMs: number }> {
+  const [waiting, runIds] = await Promise.all([
+    redis.zcard(keys.archiveDue),
+    redis.zrange(keys.archiveDue, 0, String(looked - 1)),
+  ]);
+  const ends = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'endedAt')));
+  const oldestMs = Math.min(nowMs, ...ends.flatMap((end) => (end ? [Date.parse(end)] : [])));
+  return { waiting, oldestWaitingMs: nowMs - oldestMs };
+}

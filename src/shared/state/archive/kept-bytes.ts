@@ -7,8 +7,10 @@ const forgetScript = loadScript(import.meta.url, './forget-kept.lua');
 
 /** What Redis needs for a run beside the bytes of its blob: two keys, an expiry and an entry of the list, about. */
 const overheadBytes = 350;
-/** The most that one run may take there: its size has 21 bits, see `note-kept.lua`. */
-export const maxBytesInRedis = 2 ** 21 - 1 - overheadBytes;
+/** What the size of a run is below, see `note-kept.lua`. */
+const sizes = 2 ** 21;
+/** The most that one run may take there. */
+export const maxBytesInRedis = sizes - 1 - overheadBytes;
 
 type Deps = ReachedKeys & { readonly clock: Clock; readonly maxRedisBytes: number };
 
@@ -30,10 +32,26 @@ export async function forgetKept({ reach, keys }: ReachedKeys, runIds: readonly 
   await reach((redis) => runScript(redis, forgetScript, own, runIds, { doing: 'count of archived runs' }));
 }
 
-/** How many runs Redis keeps, and their bytes. */
-export async function usedBytes({ reach, keys }: ReachedKeys): Promise<{ runs: number; bytes: number }> {
-  const [runs, bytes] = await reach((redis) =>
-    Promise.all([redis.zcard(keys.archived), redis.get(keys.archivedBytes)]),
+export interface KeptInRedis {
+  readonly runs: number;
+  readonly bytes: number;
+  readonly coversMs: number;
+}
+
+/** What Redis keeps for the archive. */
+export async function keptInRedis({
+  reach,
+  keys,
+  clock,
+  ttlS,
+}: Deps & { readonly ttlS: number }): Promise<KeptInRedis> {
+  const [runs, bytes, [, oldest]] = await reach((redis) =>
+    Promise.all([
+      redis.zcard(keys.archived),
+      redis.get(keys.archivedBytes),
+      redis.zrange(keys.archived, 0, '0', 'WITHSCORES'),
+    ]),
   );
-  return { runs, bytes: Number(bytes ?? 0) };
+  const endMs = oldest === undefined ? clock.now() + ttlS * 1_000 : Math.floor(Number(oldest) / sizes) * 1_000;
+  return { runs, bytes: Number(bytes ?? 0), coversMs: Math.max(0, clock.now() + ttlS * 1_000 - endMs) };
 }

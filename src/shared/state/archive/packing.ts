@@ -1,5 +1,5 @@
 import { promisify } from 'node:util';
-import { deflate, inflate } from 'node:zlib';
+import { deflate, deflateSync, inflate } from 'node:zlib';
 import { RunError } from '../../base/errors.ts';
 import { dictionary } from './dictionary.ts';
 
@@ -11,9 +11,14 @@ const form = 1;
 /** A value is unpacked only up to here. */
 const maxOutputLength = 256 * 1024 * 1024;
 
-/** JSON as the archive keeps it: deflated, with a dictionary of what all runs have in common. Not on the event loop. */
+/** Up to here it takes less time than to have another thread do it. */
+const smallBytes = 65_536;
+
+/** JSON as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
 export async function packed(json: string): Promise<Buffer> {
-  const body = await deflated(Buffer.from(json), { dictionary });
+  const bytes = Buffer.from(json);
+  const options = { dictionary };
+  const body = bytes.length <= smallBytes ? deflateSync(bytes, options) : await deflated(bytes, options);
   return Buffer.concat([Buffer.of(form), body]);
 }
 

@@ -8,8 +8,8 @@ export function folderBlobs(root: string): BlobPlace {
   const folderOf = (owner: string) => join(root, 'files', owner);
   return {
     kind: 'folder',
-    async put(owner, name, bytes) {
-      await guarded('write of a file', () => writeWhole(join(folderOf(owner), name), [bytes]));
+    async put(owner, name, bytes, survives) {
+      await guarded('write of a file', () => writeWhole(join(folderOf(owner), name), [bytes], survives));
     },
     async read(owner, name, from, to) {
       return await guarded('read of a file', () => readRange(join(folderOf(owner), name), from, to));

@@ -1,11 +1,11 @@
 import type { Clock } from '../../base/clock.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { type Blobs, checkBlobNames } from './blobs.ts';
+import { type Blobs, checkBlobNames, type Survives } from './blobs.ts';
 
 /** What a folder or a bucket does with blobs. */
 export interface BlobPlace {
   readonly kind: 'folder' | 's3';
-  put(owner: string, name: string, bytes: Uint8Array): Promise<void>;
+  put(owner: string, name: string, bytes: Uint8Array, survives: Survives | undefined): Promise<void>;
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
   drop(owner: string): Promise<void>;
   /** Every owner with the time of its last write, in milliseconds since the epoch; one may come several times. */
@@ -39,10 +39,10 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
   };
   return {
     kind: place.kind,
-    async put(owner, name, bytes, untilMs) {
+    async put(owner, name, bytes, untilMs, survives) {
       checkBlobNames(owner, name);
       await setEnd(owner, untilMs, 'at least');
-      await place.put(owner, name, bytes);
+      await place.put(owner, name, bytes, survives);
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);

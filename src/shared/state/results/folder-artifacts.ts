@@ -1,3 +1,4 @@
+import type { Survives } from '../files/blobs.ts';
 import { open, readdir, rm, rmdir, stat, mkdir, readFile, writeFile, rename } from 'node:fs/promises';
 import { join, dirname } from 'node:path';
 import { artifactTtlS } from '../../contract/artifacts.ts';
@@ -72,10 +73,14 @@ const tries = 3;
 export const temporaryPrefix = '.tmp-';
 
 /** Writes a file, for the owner only (0600), under another name first: no reader ever sees a part of it. Makes its folders. */
-export async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
+export async function writeWhole(
+  path: string,
+  parts: readonly Uint8Array[],
+  survives: Survives = 'host',
+): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await writeOnce(path, parts);
+      return await writeOnce(path, parts, survives);
     } catch (error) {
       // A sweep may take an empty folder away in between.
       if (!isMissing(error) || attempt === tries) throw error;
@@ -83,14 +88,14 @@ export async function writeWhole(path: string, parts: readonly Uint8Array[]): Pr
   }
 }
 
-async function writeOnce(path: string, parts: readonly Uint8Array[]): Promise<void> {
+async function writeOnce(path: string, parts: readonly Uint8Array[], survives: Survives): Promise<void> {
   const folder = dirname(path);
   const temporary = join(folder, `${temporaryPrefix}${newNonce()}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
     await using file = await open(temporary, 'wx', 0o600);
     for (const part of parts) await file.writeFile(part);
-    await file.sync();
+    if (survives === 'host') await file.sync();
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});

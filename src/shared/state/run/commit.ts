@@ -174,13 +174,9 @@ function forgetCancel({ redis, keys, log }: Space, runId: string): void {
  * leaves there.
  */
 function forget(space: Space, runId: string): void {
-  const { redis, keys, log } = space;
   const failed = (error: unknown) =>
-    log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
-  redis
-    .hget(keys.run(runId), 'tenant')
-    .then((tenant) => forgetOpen(space, runId, tenant ?? undefined))
-    .catch(failed);
+    space.log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
+  forgetOpen(space, runId).catch(failed);
 }
 
 /** A run ends in one way only: a terminal status, the time of the end and the release together, or none of them. */

@@ -22,24 +22,26 @@ export async function lookSoon({ redis, keys }: KeySpace, runId: string): Promis
 
 /**
  * Takes a run that has ended out of the sets of open runs, and of those that wait for people, once it is listed for the archive: it is
- * always in one of the lists. A record that is gone has no tenant. A run that was redriven meanwhile stays. While lifecycle events of the run are still to be published, it stays listed
- * in `checks`.
+ * always in one of the lists. `known`: its tenant, should its record be gone. A run that was redriven meanwhile stays. While lifecycle
+ * events of the run are still to be published, it stays listed in `checks`.
  */
 export async function forgetOpen(
   space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>,
   runId: string,
-  tenant: string | undefined,
+  known?: string,
 ): Promise<void> {
   const { redis, keys } = space;
   const published = space.lifecycle.publish(runId);
-  if (await redis.hexists(keys.run(runId), 'unarchived')) await listForArchive(space, runId);
+  const [found, unarchived] = await redis.hmget(keys.run(runId), 'tenant', 'unarchived');
+  const tenant = found ?? known;
+  if (unarchived) await listForArchive(space, runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
     published.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(space, runId))),
     redis.srem(keys.cancels, runId),
     redis.zrem(keys.deadlines, runId),
-    tenant !== undefined && redis.srem(keys.openOf(tenant), runId),
-    tenant !== undefined && redis.zrem(keys.asking(tenant), runId),
+    tenant && redis.srem(keys.openOf(tenant), runId),
+    tenant && redis.zrem(keys.asking(tenant), runId),
   ]);
   // Afterwards: a redrive lists the run when it is open, too.
   const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');

@@ -105,7 +105,7 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
     },
     /** Removes a run from the set of open runs. */
     async forget(runId: string): Promise<void> {
-      await forgetOpen(space, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
+      await forgetOpen(space, runId);
     },
   };
 }

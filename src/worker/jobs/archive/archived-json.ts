@@ -4,7 +4,7 @@ import { archivedRunVersion } from '../../../shared/contract/archive/archived-ru
 import type { ChildView } from '../../../shared/contract/archive/run-steps.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
-import { withoutSecrets } from './without-secrets.ts';
+import { mayHoldSecrets, withoutSecrets } from './without-secrets.ts';
 
 /** What is written for one run: all of its JSON together. Compressed it is a few kilobytes, or as much when it is noise. */
 const maxChars = 1_500_000;
@@ -26,16 +26,21 @@ export interface WholeRun extends EndedRun {
  */
 export function archivedJson(run: WholeRun, redactor: Redactor): string {
   const { events, firstTokens } = withoutDeltas(run.events);
+  const record = jsonText(run.record);
+  const { journal, decisions } = run;
+  const open = [record, ...journal, ...decisions];
+  const isClean = ![...open, ...events].some(mayHoldSecrets);
+  const masked = (json: string) => (isClean ? json : withoutSecrets(json, redactor));
+  // Known secrets are in no event: what emits it sees to that.
+  const [cleanRecord = '', ...clean] = open.map((json) => redactor.secrets(masked(json)));
   const parts: Parts = {
-    record: withoutSecrets(jsonText(run.record), redactor),
-    journal: run.journal.map((entry) => withoutSecrets(entry, redactor)),
-    events: events.map((event) => withoutSecrets(event, redactor)),
-    decisions: run.decisions,
+    record: cleanRecord,
+    journal: clean.slice(0, journal.length),
+    decisions: clean.slice(journal.length),
+    events: events.map(masked),
     firstTokens,
   };
-  const json = jsonOf(run, fitted(parts));
-  // What stands in two places, or in none that is looked at above.
-  return redactor.secrets(json);
+  return jsonOf(run, fitted(parts));
 }
 
 interface Parts {

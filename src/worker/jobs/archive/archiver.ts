@@ -20,8 +20,8 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 /** Every worker looks so often; each run is given to one of them. */
 const everyMs = 1_000;
 const atOnce = 50;
-/** Few: the runs of the process come first. */
-const lanes = 2;
+/** Side by side: what they ask of Redis goes and comes together. */
+const lanes = 8;
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
 
