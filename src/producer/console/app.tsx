@@ -23,6 +23,7 @@ const AgentsView = lazy(async () => (await import('./views/agents/agents.tsx')).
 const AgentView = lazy(async () => (await import('./views/agents/agent.tsx')).AgentView);
 const MoneyView = lazy(async () => (await import('./views/money/money.tsx')).MoneyView);
 const FleetView = lazy(async () => (await import('./views/fleet/fleet.tsx')).FleetView);
+const AuditView = lazy(async () => (await import('./views/audit/audit.tsx')).AuditView);
 const LoginView = lazy(async () => (await import('./views/login/login.tsx')).LoginView);
 
 const views: readonly (readonly [path: string, component: AnyComponent<{ id?: string }>])[] = [
@@ -37,6 +38,7 @@ const views: readonly (readonly [path: string, component: AnyComponent<{ id?: st
   ['/agents/:id', AgentView],
   ['/money', MoneyView],
   ['/fleet', FleetView],
+  ['/audit', AuditView],
 ];
 
 /** Views in the navigation: path, name, and the key that follows `g`. */
@@ -48,10 +50,11 @@ const places = [
   ['/agents', 'Agents', 'a'],
   ['/money', 'Money', 'm'],
   ['/fleet', 'Fleet', 'f'],
+  ['/audit', 'Audit', 'u'],
 ] as const;
 
 /** Links to the API and to files are the browser's. */
-const ownPaths = /^\/(runs|approvals|threads|batches|agents|money|fleet|login)?(?:[/?#]|$)/;
+const ownPaths = /^\/(runs|approvals|threads|batches|agents|money|fleet|audit|login)?(?:[/?#]|$)/;
 
 listenForKeys();
 

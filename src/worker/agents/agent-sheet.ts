@@ -1,13 +1,17 @@
 import type { AgentSheet, ToolDetail } from '../../shared/contract/agent/agent-detail.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
+import { configuredTools } from '../tools/configure.ts';
 import type { Tool } from '../tools/tool.ts';
 import { isAgent } from './define-agent.ts';
 import type { LoadedAgent } from './loaded-agent.ts';
 
 /** What is announced of an agent for people to read. References to secrets stay references; a secret in a text is masked. */
 export function agentSheetOf({ definition, tools }: LoadedAgent, redactor: Redactor): AgentSheet {
-  const sheet = { definition: { ...definition }, toolDetails: tools.map(detailOf) };
+  const sheet = {
+    definition: { ...definition },
+    toolDetails: configuredTools(tools, definition.toolOptions, definition.toolCollisions).map(detailOf),
+  };
   return redactor.value(sheet) as AgentSheet;
 }
 

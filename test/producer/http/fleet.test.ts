@@ -74,6 +74,7 @@ test('an agent shows its definition and its tools, and one that nobody announced
     model: 'm',
     instructions: 'The word is a-secret-of-mine.',
     tools: [tool],
+    toolOptions: { lookup: { needsApproval: true } },
   });
   const sheet = agentSheetOf({ ...agent, file: 'support.ts' }, new Redactor(['a-secret-of-mine']));
   await redisFleet({ redis, keys: names }).announceAgents([{ view: agentViewOf(agent.definition), sheet }]);

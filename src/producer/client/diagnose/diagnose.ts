@@ -117,7 +117,7 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
       durability: durabilityOf(facts, at),
       openRuns,
       ...(await inspectOpen(at)),
-      workers: workers.map(({ runs: _, ...worker }) => worker),
+      workers: workers.map(withoutRuns),
       queues,
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
       waits,
@@ -132,6 +132,10 @@ export async function diagnose(client: TenantClient): Promise<Diagnosis> {
 /** Every queue that exists. */
 export async function queueDepths(client: TenantClient): Promise<Readonly<Record<string, QueueState>>> {
   return await reach(client, async (at) => depths(await liveWorkers(at), at));
+}
+
+function withoutRuns({ runs: _, ...worker }: LiveWorker): WorkerFacts {
+  return worker;
 }
 
 export async function depths(workers: readonly WorkerFacts[], { core, redis }: Connected) {

@@ -18,6 +18,7 @@ const views = [
   '/agents/:id',
   '/money',
   '/fleet',
+  '/audit',
 ];
 
 const notBuilt = `<!doctype html>

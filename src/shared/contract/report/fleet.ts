@@ -59,3 +59,4 @@ export const check = z.object({
   text: z.string(),
   advice: z.string().optional(),
 });
+export type Check = Readonly<z.infer<typeof check>>;

@@ -1,5 +1,13 @@
-import { Empty } from '../../ui/states.tsx';
+import { Budgets } from './budgets.tsx';
+import { Costs } from './costs.tsx';
 
+/** What was spent, and what may be. */
 export function MoneyView() {
-  return <Empty title="This view is being built." />;
+  return (
+    <section class="stack" aria-labelledby="money-title">
+      <h1 id="money-title">Money</h1>
+      <Costs />
+      <Budgets />
+    </section>
+  );
 }

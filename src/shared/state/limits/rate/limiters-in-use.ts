@@ -29,7 +29,7 @@ export async function limitersInUse({ redis, keys }: KeySpace): Promise<readonly
   return await Promise.all(
     used
       .slice(-maxListed)
-      .reverse()
+      .toReversed()
       .map(async (limiter) => {
         const own = parts.map((part) => keys.limiter(limiter, part));
         return useOf(limiter, await runScript(redis, look, own, [], { doing: 'look at a limiter' }));

@@ -1,0 +1,23 @@
+import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
+import type { AgentSeries } from '../../../../shared/contract/series.ts';
+
+/** What the agents of the tenant did in the last day. */
+export const dayPath = '/v1/metrics/series?from=24h&step=3600';
+
+export interface AgentRow extends AgentView {
+  /** Undefined: no run of it has ended in that time. */
+  readonly day: AgentSeries | undefined;
+}
+
+/** Agents with their day, those with most runs first. */
+export function rowsOf(agents: readonly AgentView[], days: readonly AgentSeries[] = []): readonly AgentRow[] {
+  const byId = new Map(days.map((day) => [day.agent, day]));
+  const rows = agents.map((agent): AgentRow => ({ ...agent, day: byId.get(agent.id) }));
+  return rows.sort((a, b) => (b.day?.ended ?? 0) - (a.day?.ended ?? 0) || a.id.localeCompare(b.id));
+}
+
+/** The part of the runs that failed: `0 %`, `0.4 %`, `12 %`. */
+export function errorRate({ ended, failed }: Pick<AgentSeries, 'ended' | 'failed'>): string {
+  const percent = ended === 0 ? 0 : (failed / ended) * 100;
+  return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+}

@@ -1,0 +1,151 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { AuditEntry } from '../../../../shared/contract/audit.ts';
+import { api, asApiError, request, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { may } from '../../session.ts';
+import { formatMoney } from '../../ui/money.tsx';
+import { useAct } from '../../ui/dialog.tsx';
+import { Filters, SelectFilter } from '../../ui/filters.tsx';
+import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useUrlState } from '../../ui/url-state.ts';
+import { wordsOf } from './entry-words.ts';
+
+type Shown = AuditEntry & { readonly id: string };
+
+interface Page {
+  readonly entries: readonly Shown[];
+  readonly next?: string;
+}
+
+const everyMs = 5_000;
+const pageSize = 200;
+const kinds = ['decision', 'budget', 'denial', 'flow', 'leak', 'erasure', 'keys', 'pause'];
+const sinces = [
+  { value: '1h', label: 'the last hour' },
+  { value: '24h', label: 'the last day' },
+  { value: '7d', label: 'the last week' },
+];
+
+/** Who did what to this tenant's runs and money, and what rules stopped. */
+export function AuditView() {
+  return (
+    <section class="list-view" aria-labelledby="audit-title">
+      <div class="view-head">
+        <h1 id="audit-title">Audit</h1>
+        <p class="soft">
+          Decisions, budgets, denials, erasures, keys and pauses of the last 30 days. Nothing removes an entry before.
+        </p>
+      </div>
+      {may('admin') ? <Log /> : <Empty title="Only a key with the scope admin reads the audit log." />}
+    </section>
+  );
+}
+
+function Log() {
+  const [{ kind, since }] = useUrlState();
+  const filter = { kind, since, order: 'newest', limit: pageSize };
+  const path = withQuery('/v1/audit', filter);
+  const { data, error, reload } = useQuery<Page>(path, everyMs);
+  const older = useOlder(path, data?.next);
+  const entries = data ? withOlder(data.entries, older.entries) : [];
+  return (
+    <>
+      <Filters names={['kind', 'since']}>
+        <SelectFilter name="kind" label="Kind" choices={kinds} />
+        <SelectFilter name="since" label="Since" choices={sinces} />
+        <Export kind={kind} since={since} />
+      </Filters>
+      {error && !data && <Problem error={error} retry={reload} />}
+      {older.error && <Problem error={older.error} retry={older.more} />}
+      {!data && !error && <Loading what="Reading the audit log" />}
+      {data && entries.length === 0 && (
+        <Empty title="Nothing of this kind is in the log.">
+          <p>It gets an entry when a person decides, a budget changes, a rule denies, or data is erased.</p>
+        </Empty>
+      )}
+      {entries.length > 0 && (
+        <Table label="Audit log" columns={columns} rows={entries} keyOf={({ id }) => id} onEnd={older.more} />
+      )}
+    </>
+  );
+}
+
+/** Pages behind the newest one, as far as they were asked for. They begin anew with another filter. */
+function useOlder(path: string, first: string | undefined) {
+  const [state, setState] = useState<{ path: string; pages: readonly Page[]; error?: ApiError }>({ path, pages: [] });
+  useEffect(() => setState({ path, pages: [] }), [path]);
+  const pages = state.path === path ? state.pages : [];
+  const next = pages.length > 0 ? pages.at(-1)?.next : first;
+  const { run } = useAct(async () => {
+    if (next === undefined) return;
+    try {
+      const page = await api<Page>(withQuery(path, { after: next }));
+      setState((now) => (now.path === path ? { path, pages: [...now.pages, page] } : now));
+    } catch (error) {
+      setState((now) => ({ ...now, error: asApiError(error) }));
+    }
+  });
+  return { entries: pages.flatMap(({ entries }) => entries), error: state.error, more: () => void run() };
+}
+
+/** New entries push others from the first page into the second: each is shown once. */
+function withOlder(newest: readonly Shown[], older: readonly Shown[]): readonly Shown[] {
+  const seen = new Set(newest.map(({ id }) => id));
+  return [...newest, ...older.filter(({ id }) => !seen.has(id))];
+}
+
+/** All entries that fit, one JSON document a line, as a file. */
+function Export({ kind, since }: { kind: string | undefined; since: string | undefined }) {
+  const { busy, error, run } = useAct(async () => {
+    const path = withQuery('/v1/audit', { kind, since });
+    const answer = await request(path, { headers: { accept: 'application/x-ndjson' } });
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = 'audit.jsonl';
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  return (
+    <>
+      <button type="button" disabled={busy} onClick={() => void run()}>
+        {busy ? 'Exporting…' : 'Export as JSONL'}
+      </button>
+      {error && <Problem error={error} />}
+    </>
+  );
+}
+
+const tones: Readonly<Record<string, 'bad' | 'wait' | 'quiet'>> = {
+  denial: 'bad',
+  flow: 'wait',
+  leak: 'wait',
+  erasure: 'wait',
+};
+
+const columns = [
+  { id: 'at', label: 'When', width: '8rem', cell: ({ at }: Shown) => <Time at={at} /> },
+  {
+    id: 'kind',
+    label: 'Kind',
+    width: '7rem',
+    cell: ({ kind }: Shown) => <Status status={kind} tone={tones[kind] ?? 'quiet'} label={kind} />,
+  },
+  { id: 'what', label: 'What', width: 'minmax(10rem, 3fr)', cell: (entry: Shown) => wordsOf(entry, formatMoney) },
+  {
+    id: 'by',
+    label: 'By',
+    width: 'minmax(6rem, 1fr)',
+    wideOnly: true,
+    cell: (entry: Shown) => ('by' in entry && entry.by ? entry.by : <span class="soft">–</span>),
+  },
+  {
+    id: 'run',
+    label: 'Run',
+    width: '9rem',
+    wideOnly: true,
+    cell: (entry: Shown) =>
+      'runId' in entry ? <a href={`/runs/${entry.runId}`}>{entry.runId.slice(0, 13)}</a> : <span class="soft">–</span>,
+  },
+];

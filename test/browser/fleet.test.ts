@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest';
+import { apiKeys, visitAs } from './as-key.ts';
+import { describeInBrowser, useBrowser, useConsoleWorld, type ConsolePage } from './support.ts';
+
+describeInBrowser('the fleet', () => {
+  const browser = useBrowser();
+  const world = useConsoleWorld({ env: { MILLRACE_API_KEYS: apiKeys } });
+
+  const open = async (key: string, width?: number, path = '/fleet'): Promise<ConsolePage> => {
+    const { url } = world.current;
+    const opened = await browser.open({ url, ...(width && { width }) });
+    await visitAs(opened, url, key, path);
+    return opened;
+  };
+
+  test('it shows live who works on what, to its own tenant', async () => {
+    const [opened, south] = [await open('key-of-all'), await open('key-of-south')];
+    const { page } = opened;
+    const workers = page.getByRole('region', { name: 'Workers' }).last();
+    await workers.getByText('nothing').waitFor();
+    const held = { text: 'held for a while', hold: { gate: 'fleet', afterPieces: 1 } };
+    const run = await world.current.submit('plain', [held]);
+    await workers.getByRole('link', { name: 'plain' }).waitFor();
+    expect(await workers.getByRole('link', { name: 'plain' }).getAttribute('href')).toBe(`/runs/${run.runId}`);
+    await south.page.getByText('runs of others').waitFor();
+    expect(await south.page.content()).not.toContain(run.runId);
+    world.current.provider.gates.open('fleet');
+    await run.result();
+    await workers.getByText('nothing').waitFor();
+    await page.getByRole('region', { name: 'Provider limits in use' }).last().getByText('gpt-4o-mini').waitFor();
+  });
+
+  test('charts draw the counted runs, and have their numbers as a table', async () => {
+    await (await world.current.submit('plain', [{ text: 'counted' }])).result();
+    const opened = await open('key-of-all');
+    const { page } = opened;
+    const figure = page.getByRole('figure').filter({ hasText: 'Runs a minute' });
+    await figure.locator('canvas').waitFor();
+    await figure.getByText('as a table').click();
+    const numbers = figure.getByRole('table').last();
+    // A run within half a minute is two a minute; it shows once it is counted.
+    await expect.poll(() => numbers.textContent(), { timeout: 20_000 }).toMatch(/started.*ended/);
+    await expect
+      .poll(async () => /[1-9]/.test((await numbers.locator('td.end').allTextContents()).join(' ')), {
+        timeout: 20_000,
+      })
+      .toBe(true);
+    await opened.checkView('fleet');
+    await page.getByRole('button', { name: 'The last week' }).click();
+    await page.waitForURL('**/fleet?range=week');
+    await page.reload();
+    await page.getByRole('button', { name: 'The last week', pressed: true }).waitFor();
+    await figure.locator('canvas').waitFor();
+    await figure.scrollIntoViewIfNeeded();
+    await opened.checkView('fleet-week');
+  });
+
+  test('doctor speaks to operators only, and a phone shows all of it', async () => {
+    const opened = await open('key-of-all', 380);
+    await opened.page.getByRole('region', { name: 'What doctor says' }).last().getByText('stuck runs').waitFor();
+    const wide = await opened.page.evaluate(
+      'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+    );
+    expect(wide).toBe(0);
+    await opened.checkView('fleet-phone');
+    const looker = await open('key-of-looker');
+    await looker.page.getByText('Only a key with the scope admin sees this.').waitFor();
+    await looker.page.getByRole('heading', { name: 'Workers' }).waitFor();
+  });
+
+  test('a dead producer is said to be dead, what was seen stays, and it goes on when it is back', async () => {
+    const { fleet } = world.current;
+    const { child, url } = await fleet.startProducer({ MILLRACE_API_KEYS: apiKeys });
+    const opened = await browser.open({ url });
+    const { page } = opened;
+    await visitAs(opened, url, 'key-of-all', '/fleet');
+    const workers = page.getByRole('region', { name: 'Workers' }).last();
+    await workers.getByText('nothing').waitFor();
+    await child.kill();
+    await page.getByRole('alert').getByText('What you see is what it said last').waitFor();
+    expect(await workers.getByText('nothing').isVisible()).toBe(true);
+    const held = { text: 'held for a while', hold: { gate: 'back', afterPieces: 1 } };
+    const run = await world.current.submit('plain', [held]);
+    await fleet.startProducer({ MILLRACE_API_KEYS: apiKeys, PORT: new URL(url).port });
+    await page.getByRole('alert').getByText('What you see is what it said last').waitFor({ state: 'detached' });
+    await workers.getByRole('link', { name: 'plain' }).waitFor();
+    world.current.provider.gates.open('back');
+    await run.result();
+    opened.checkComplaints();
+  });
+});
