@@ -7,6 +7,8 @@ const sources = ['src/producer/console', 'scripts/console.mjs', 'package-lock.js
 
 /** Builds the console that a producer serves which runs from source, when there is none or it is of another source. */
 export function ensureConsole(root, say) {
+  // An installed package has it built.
+  if (!existsSync(join(root, 'src/producer/console'))) return;
   const built = join(root, '.cache/console');
   const stamp = join(root, '.cache/console-source');
   const digest = digestOf(root);

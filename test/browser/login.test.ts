@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { planInput } from '../support/plan.ts';
 import { sha256 } from '../../src/shared/base/ids.ts';
 import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
 
@@ -48,8 +49,16 @@ describeInBrowser('the console behind keys', () => {
 
   test('a tenant sees none of the runs of another', async () => {
     await world.current.submit('plain', [{ text: 'of the default tenant' }]);
-    const { page } = await logIn('key-of-south');
+    const opened = await logIn('key-of-south');
+    const { page } = opened;
     await page.getByText('There are no runs yet').waitFor();
+    await page.getByLabel('Agent', { exact: true }).last().selectOption('plain');
+    await page.getByLabel('Input').fill(planInput({ text: 'of the south' }));
+    await opened.checkView('runs-first');
+    await page.getByRole('button', { name: 'Start the first run' }).click();
+    await page.waitForURL(/\/runs\/01/);
+    const id = new URL(page.url()).pathname.split('/')[2] ?? '';
+    expect((await world.current.fleet.client('south').get(id)).agent).toBe('plain');
   });
 
   test('who logs out is out, here and in the other window', async () => {

@@ -37,4 +37,19 @@ describeInBrowser('the frame of the console', () => {
     await page.keyboard.press('Escape');
     await help.waitFor({ state: 'detached' });
   });
+
+  test('a page outlives its producer: it says that it is away, and goes on by itself when it is back', async () => {
+    const { child, url } = await world.current.fleet.startProducer();
+    const { page, ...opened } = await browser.open({ url });
+    await page.goto(`${url}/runs?batch=after-the-fall`);
+    await page.getByText('No run fits these filters').waitFor();
+    await child.kill();
+    const away = page.getByText('What you see is what it said last');
+    await away.waitFor();
+    const { runId } = await world.current.submit('plain', [{ text: 'meanwhile' }], { batch: 'after-the-fall' });
+    await world.current.fleet.startProducer({ PORT: new URL(url).port });
+    await away.waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: runId }).waitFor();
+    expect(opened.complaints).toEqual([]);
+  });
 });

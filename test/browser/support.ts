@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import { World, type WorldOptions } from '../support/world.ts';
@@ -13,12 +13,11 @@ export const screenshots = process.env['SCREENSHOTS'] ?? join(root, '.cache/scre
 
 const candidates = [
   process.env['CHROMIUM_BIN'] ?? '',
-  '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
-  '/usr/bin/google-chrome',
-  join(root, '.cache/chromium/usr/bin/chromium'),
+  ...(process.env['PATH'] ?? '')
+    .split(delimiter)
+    .flatMap((folder) => ['chromium', 'chromium-browser', 'google-chrome'].map((name) => join(folder, name))),
 ];
-/** Where Chromium is on this machine; `scripts/setup.mjs` sees to one where it can. */
+/** Where Chromium is on this machine; `scripts/setup.mjs tests` sees to one where it can. */
 export const chromiumPath = candidates.find((path) => path !== '' && existsSync(path));
 
 /**

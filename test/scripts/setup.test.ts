@@ -248,3 +248,46 @@ test('a pinned Node whose install script did not run is installed again, and a m
   expect(output).toContain('Node 24 could not be installed');
   expect(code).toBe(1);
 });
+
+test('a browser is installed only for tests, only by root, and without one they are skipped with a word', () => {
+  const { bin, setup } = machine();
+  program(join(bin, 'redis-server'), '#!/bin/sh\n');
+  expect(setup().output).not.toContain('Chromium');
+  const without = setup({}, ['tests']);
+  expect(without).toMatchObject({ code: 0, output: expect.stringContaining('are skipped: there is no Chromium') });
+  program(join(bin, 'chromium'), '#!/bin/sh\n');
+  expect(setup({}, ['tests']).output).not.toContain('Chromium');
+});
+
+test('the console is built when there is none, and again when its source has changed', () => {
+  const { project, setup } = machine();
+  const source = join(project, 'src/producer/console/main.tsx');
+  program(source, 'one');
+  // Stands in for Vite.
+  program(
+    join(project, 'scripts/console.mjs'),
+    `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+     mkdirSync(process.argv[3], { recursive: true });
+     writeFileSync(process.argv[3] + '/index.html', '');
+     appendFileSync('builds', 'x');`,
+  );
+  const builds = () => readFileSync(join(project, 'builds'), 'utf8').length;
+  const build = () => expect(setup({}, ['console']).code).toBe(0);
+  build();
+  build();
+  expect(builds()).toBe(1);
+  program(source, 'two');
+  build();
+  expect(builds()).toBe(2);
+  rmSync(join(project, '.cache/console'), { recursive: true });
+  build();
+  expect(builds()).toBe(3);
+});
+
+test('a console that cannot be built says so, and is tried again', () => {
+  const { project, setup } = machine();
+  program(join(project, 'src/producer/console/main.tsx'), 'one');
+  program(join(project, 'scripts/console.mjs'), 'process.exit(1);');
+  for (const _ of [1, 2])
+    expect(setup({}, ['console'])).toMatchObject({ code: 1, output: expect.stringContaining('could not be built') });
+});

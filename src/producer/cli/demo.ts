@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
@@ -32,6 +33,9 @@ const demoSettings = {
   WORKER_CONCURRENCY: '6',
   SHUTDOWN_GRACE_MS: '2000',
 } as const;
+
+/** How long one may look at the runs of the demo. */
+const lookMs = 600_000;
 
 const graceMs = Number(demoSettings.SHUTDOWN_GRACE_MS);
 /** Log lines that are shown when something fails. */
@@ -79,9 +83,10 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   await using stack = await startDemoStack(cli, scene, prefix);
   await using mill = new Millrace({ redis: stack.redisUrl, prefix });
   const pids = stack.workers.map(({ pid }) => pid).join(' and ');
-  say(`${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${pids}\n`);
+  say(`${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${pids}`);
+  say(`${dim(cli.stdout, `  watch it in a browser: ${stack.url}/runs`)}\n`);
 
-  const streamed = await streamOne(cli, mill, say);
+  const streamed = await streamOne(cli, mill, stack.url, say);
   if (streamed !== exitCodes.ok) return streamed;
 
   say(`\n${bold(cli.stdout, 'A batch of 60 runs; half-way one worker is killed without warning')}`);
@@ -103,7 +108,17 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   say(
     `${green(cli.stdout, '✓')} Nothing was lost. Next: \`${next}\`, then \`${callOf(cli)} run support "Where is order 7?"\``,
   );
+  await letLook(cli, stack.url, say);
   return exitCodes.ok;
+}
+
+/** At a terminal the runs stay until a key says that they were seen; a script wants the end at once. */
+async function letLook({ stdin, stdout, interrupted }: Cli, url: string, say: (text: string) => void): Promise<void> {
+  if (!stdin.isTTY || !stdout.isTTY) return;
+  say(`\nIts runs are at ${bold(stdout, `${url}/runs`)} until Enter ends the demo.`);
+  const signal = AbortSignal.any([interrupted, AbortSignal.timeout(lookMs)]);
+  await once(stdin, 'data', { signal }).catch(() => {});
+  stdin.pause();
 }
 
 async function startDemoStack(cli: Cli, { agents, scratch, logs, say }: Scene, prefix: string): Promise<Stack> {
@@ -134,9 +149,10 @@ async function startDemoStack(cli: Cli, { agents, scratch, logs, say }: Scene, p
   });
 }
 
-async function streamOne(cli: Cli, mill: Millrace, say: (text: string) => void): Promise<ExitCode> {
+async function streamOne(cli: Cli, mill: Millrace, url: string, say: (text: string) => void): Promise<ExitCode> {
   say(bold(cli.stdout, 'One run, streamed: Where is order 1042?'));
   const run = await mill.enqueue({ agent: 'support', input: 'Where is order 1042?' }, { signal: cli.interrupted });
+  say(dim(cli.stdout, `  ${url}/runs/${run.runId}`));
   // One stream for all of it: two would be shown in no particular order where they are files.
   return await watchRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
 }

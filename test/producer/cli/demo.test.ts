@@ -5,6 +5,8 @@ import { millraceProcess } from './support/cli-process.ts';
 test('the demo streams a run, survives a killed worker and leaves nothing in the Redis it was given', async () => {
   const { code, stdout, stderr } = await millraceProcess(['demo'], { env: { REDIS_URL: inject('redisUrl') } });
   expect(stderr).toBe('');
+  expect(stdout).toMatch(/watch it in a browser: http:\/\/127\.0\.0\.1:\d+\/runs\n/);
+  expect(stdout).toMatch(/ http:\/\/127\.0\.0\.1:\d+\/runs\/01[0-9A-Z]{24}\n/);
   expect(stdout).toContain('→ lookup_order {"order":"1042"}');
   expect(stdout).toContain('Order 1042 was delivered on Monday.');
   expect(stdout).toMatch(/kill -9 \d+ \(worker 2\)/);

@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { asApiError, api, useQuery, withQuery } from '../../api.ts';
+import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter, TextFilter } from '../../ui/filters.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
@@ -14,6 +15,7 @@ import { useUrlState } from '../../ui/url-state.ts';
 import { Bulk } from './bulk.tsx';
 import { askedRuns, filterNames, windows } from './filter.ts';
 import { useRunList } from './run-list.ts';
+import { TryIt } from './try-it.tsx';
 import './runs.css';
 
 const statuses = ['queued', 'running', 'suspended', 'completed', 'failed', 'cancelled'];
@@ -42,16 +44,19 @@ export function RunsView() {
           <h1 id="runs-title">Runs</h1>
           <Summary counts={counts} />
         </div>
-        <Bulk
-          selected={selected}
-          filter={filter}
-          counts={counts?.byStatus ?? {}}
-          onDone={() => {
-            select(new Set());
-            void list.reload();
-            void counted.reload();
-          }}
-        />
+        <div class="row">
+          <Bulk
+            selected={selected}
+            filter={filter}
+            counts={counts?.byStatus ?? {}}
+            onDone={() => {
+              select(new Set());
+              void list.reload();
+              void counted.reload();
+            }}
+          />
+          {may('write') && <a href="/runs/new">Start a run</a>}
+        </div>
       </div>
       <RunFilters problems={problems} />
       {list.error && <Problem error={list.error} retry={list.reload} />}
@@ -227,6 +232,7 @@ function FindRun() {
 }
 
 function NoRuns({ filtered }: { filtered: boolean }) {
+  const agents = useQuery<{ agents: readonly AgentView[] }>('/v1/agents', 5_000).data?.agents ?? [];
   if (filtered)
     return (
       <Empty title="No run fits these filters.">
@@ -237,9 +243,16 @@ function NoRuns({ filtered }: { filtered: boolean }) {
     );
   return (
     <Empty title="There are no runs yet.">
-      <p>
-        Start one from <a href="/agents">an agent&#39;s page</a>, or with <code>millrace run AGENT &quot;…&quot;</code>.
-      </p>
+      {agents.length === 0 ? (
+        <p>
+          There are no agents either: <code>millrace init</code> makes one, and a worker announces it.
+        </p>
+      ) : (
+        <p>
+          Start one here, or with <code>millrace run AGENT &quot;…&quot;</code>.
+        </p>
+      )}
+      <TryIt agents={agents} />
     </Empty>
   );
 }
