@@ -9,11 +9,11 @@ import { millraceDriver, type Driver } from './drivers.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 
 // What the archive costs: the runs of the benchmark with the archive on and off, in turns, on a worker each that is the same but for
-// that. Then the memory of Redis over many runs. `--runs N`: of a round (100), `--rounds N` (9), `--flat N`: of the second part (10,000).
+// that. Then the memory of Redis over many runs. `--runs N`: of a round (200), `--rounds N` (9), `--flat N`: of the second part (10,000).
 
 const argOf = (name: string, fallback: number) =>
   Number(process.argv[process.argv.indexOf(name) + 1 || Infinity] ?? fallback);
-const runs = argOf('--runs', 100);
+const runs = argOf('--runs', 200);
 const rounds = argOf('--rounds', 9);
 const flatRuns = argOf('--flat', 10_000);
 const maxRatio = 1.05;
@@ -78,14 +78,17 @@ async function load({ driver, prefix }: System, count: number, redis: Redis): Pr
 }
 
 async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promise<void> {
-  /** Milliseconds of CPU for each run. */
+  const idle = new Map<Setting, number>();
+  /** Milliseconds of CPU for each run, without what the worker needs when it does nothing: with an archive it is waited for. */
   const measured = async (setting: Setting) => {
     const system = systems.get(setting) as System;
-    const before = await system.process.cpu();
+    const [before, startedAt] = [await system.process.cpu(), performance.now()];
     await load(system, runs, redis);
-    return ((await system.process.cpu()).micros - before.micros) / 1_000 / runs;
+    const usedMs = ((await system.process.cpu()).micros - before.micros) / 1_000;
+    return (usedMs - (idle.get(setting) ?? 0) * (performance.now() - startedAt)) / runs;
   };
   for (const setting of settings) await measured(setting);
+  for (const setting of settings) idle.set(setting, await idleShare((systems.get(setting) as System).process));
   const seen: Record<Setting, number>[] = [];
   while (seen.length < rounds) {
     const round = { off: 0, folder: 0, redis: 0 };
@@ -96,6 +99,9 @@ async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promi
     seen.push(round);
   }
   const median = (of: (round: Record<Setting, number>) => number) => percentile(seen.map(of), 50);
+  console.log(
+    `idle: ${settings.map((setting) => `${setting} ${((idle.get(setting) ?? 0) * 100).toFixed(1)} %`).join(', ')}`,
+  );
   const shown = settings.map((setting) => [
     setting,
     median((round) => round[setting]).toFixed(2),
@@ -112,6 +118,13 @@ async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promi
   console.log(
     `bytes of a run, with what Redis needs for it: ${each.toFixed(0)}, <= ${maxBytes} ${met(each <= maxBytes)}`,
   );
+}
+
+/** The part of a core that a process uses while it has nothing to do. */
+async function idleShare(process: SystemProcess): Promise<number> {
+  const [before, startedAt] = [await process.cpu(), performance.now()];
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  return ((await process.cpu()).micros - before.micros) / 1_000 / (performance.now() - startedAt);
 }
 
 async function memory(systems: ReadonlyMap<Setting, System>, redis: Redis): Promise<void> {

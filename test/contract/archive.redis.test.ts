@@ -28,6 +28,9 @@ test('over its bound the archive in Redis loses the oldest runs, and counts what
   expect(inRedis).toMatchObject({ runs: kept.length - first, maxBytes: 20_000 });
   expect(inRedis?.coversMs).toBeLessThanOrEqual(1_000);
   expect(inRedis?.bytes).toBeLessThanOrEqual(20_000);
+  for (const key of [world.keys.archived, world.keys.archivedBytes]) {
+    expect(await world.redis.ttl(key)).toBeGreaterThan(3_590);
+  }
 
   // One that is older than all of them is the first to leave.
   const older = await write(-60_000);

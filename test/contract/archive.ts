@@ -121,6 +121,8 @@ export function archiveContract(
       await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
       await put(Buffer.from([9, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('another version');
+      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await world.leftovers()).toEqual([]);
     });
   });
 }

@@ -13,18 +13,22 @@ const ofFleet =
   /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters|batch-processes|batch-sweep))$/;
 const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
 const ofQueues = /:(runs|runs-postrun|quarantine|maintenance|batches)(:|$)/;
+/** What is kept of ended runs, and of the agents that they had: each has its own end. */
+const ofArchive = /:(\{archive\}:(runs|bytes)|\{blobs:(run|agent)-[^}]+\}:parts|_:blob-(ends|sweep))$/;
 const ofProviders = /:\{(breaker|limit):/;
 
 /** Nothing that runs do stays behind once they have all ended: no lock, wait queue position, timer, listing, nor reserved money. */
 export async function checkNothingLeft(world: World, redis: RedisConnection): Promise<void> {
   const { prefix } = world.fleet;
   await until('no run is open', async () => (await redis.zcard(`${prefix}:_:open`)) === 0, 60_000);
+  // A worker that was killed had a lease of a minute.
+  await until('all ended runs are archived', async () => (await redis.zcard(`${prefix}:_:archive-due`)) === 0, 150_000);
   await until('no job is left', async () => {
     const { maintenance: _, ...depths } = await world.mill.queueDepths();
     return Object.values(depths).every(({ waiting, active, delayed }) => waiting + active + delayed === 0);
   });
   const all = (await redis.keys(`${prefix}:*`)).toSorted();
-  const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders];
+  const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders, ofArchive];
   expect(
     all.filter((key) => !known.some((pattern) => pattern.test(key))),
     'keys that are not needed any more',

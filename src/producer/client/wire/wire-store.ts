@@ -36,12 +36,13 @@ export class WireStore {
     return await this.#reach((at) => loadLegible(id, at));
   }
 
-  /** {@link forgetRun}. Throws `run_not_found`, `concurrent_run`. */
+  /** {@link forgetRun}, in the archive too. Throws `run_not_found`, `concurrent_run`. */
   async forget(runId: string): Promise<void> {
     const id = checkRunId(runId);
     await this.#reach(async (at) => {
       await loadLegible(id, at);
       await forgetRun(spaceOf(at), id, at.tenant);
+      await at.core.archive.drop(at.tenant, id);
     });
   }
 

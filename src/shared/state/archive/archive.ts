@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-run.ts';
+import { isUnavailable } from '../errors.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { waitingRuns } from './due-runs.ts';
@@ -99,7 +100,11 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       return belongsTo(found, tenant) ? archivedFrom(found, runId) : undefined;
     },
     async drop(tenant, runId) {
-      const found = await readBlob(ownerOf(runId));
+      const found = await readBlob(ownerOf(runId)).catch((error: unknown) => {
+        // What cannot be read has to go all the same.
+        if (isUnavailable(error)) throw error;
+        return { tenant };
+      });
       if (found !== undefined && !belongsTo(found, tenant)) return false;
       await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
       await reach((redis) => redis.zrem(keys.archiveDue, runId));

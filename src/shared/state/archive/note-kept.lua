@@ -2,6 +2,7 @@
 take as little as possible: the score is the end in seconds, times 2^21, plus its bytes.
 KEYS[1] sorted set of runs  KEYS[2] bytes of all of them
 ARGV[1] run id  [2] its end in seconds  [3] its bytes  [4] the present time in seconds  [5] most bytes of all
+Both keys go with the last run.
 Returns the runs that have to leave, oldest first, at most 100: they are counted until they have. The first write is one that Redis
 refuses when memory is full. ]]
 -- include kept-score
@@ -15,6 +16,11 @@ for i = 1, #over, 2 do
   redis.call('ZREM', KEYS[1], over[i])
 end
 local used = redis.call('INCRBY', KEYS[2], change)
+
+for _, key in ipairs(KEYS) do
+  redis.call('EXPIREAT', key, ARGV[2], 'NX')
+  redis.call('EXPIREAT', key, ARGV[2], 'GT')
+end
 
 local leaving, excess = {}, used - tonumber(ARGV[5])
 if excess > 0 then

@@ -283,8 +283,13 @@ describe('a response before another', () => {
     await expect(world.client.responses.delete(id)).rejects.toMatchObject({ status: 409, code: 'concurrent_run' });
     const [run] = await runsOf(world);
     await run?.end();
+    const runId = run?.runId ?? '';
+    await world.redis.hset(world.keys.blobs(`run-${runId}`), 'record', 'what was archived');
     await world.client.responses.delete(id);
-    expect(await world.redis.keys(`${world.prefix}:{${run?.runId}}:*`)).toEqual([]);
+    // So that no worker archives it a moment later.
+    expect(await world.redis.keys(`${world.prefix}:{${runId}}:*`)).toEqual([world.keys.erased(runId)]);
+    expect(await world.redis.ttl(world.keys.erased(runId))).toBeGreaterThan(3_500);
+    expect(await world.redis.exists(world.keys.blobs(`run-${runId}`))).toBe(0);
     expect(await world.redis.zrange(world.keys.index('default'), '0', '-1')).toEqual([]);
   });
 });
