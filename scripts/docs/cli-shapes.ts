@@ -109,7 +109,7 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     shape: z.object({ batch: batchId, fileId, output: z.string().describe('Where the file is now.') }),
   },
   tail: events,
-  get: run,
+  get: { ...run, note: 'With `--steps`: what `GET /v1/runs/{id}/steps` answers.' },
   cancel: {
     as: 'document',
     shape: z.union([runView, manyAnswer.omit({ cursor: true })]),

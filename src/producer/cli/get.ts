@@ -5,21 +5,29 @@ import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
-import { asJson, command } from './options/command.ts';
+import { asJson, command, flag } from './options/command.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { openClient } from './options/open-client.ts';
 import { callOf } from './show/call-of.ts';
+import { stepLines } from './show/step-lines.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet = command('get <run>', {
   description: 'Show the state of a run, its result, its usage and its cost.',
-  options: [asJson],
+  options: [flag('--steps', 'show what it did: each step, its calls and their results'), asJson],
   help: examples(
     'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
+    'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --steps',
     'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
   ),
-  work: async (cli, runId, { json }) => {
+  work: async (cli, runId, { json, steps }) => {
     await using mill = openClient(cli);
+    if (steps) {
+      const done = await mill.steps(await mill.findRunId(runId));
+      if (json) return printJson(cli, done);
+      cli.stdout.write(stepLines(done, cli.stdout));
+      return exitCodes.ok;
+    }
     const view = await mill.get(await mill.findRunId(runId));
     const threadId = view.status === 'queued' ? view.thread : undefined;
     const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);

@@ -19,6 +19,7 @@ import { addDemo } from './demo.ts';
 import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
 import { addEvaluate } from './evaluate.ts';
+import { addExport } from './record/export.ts';
 import { addFanOut } from './fan-out.ts';
 import { addFiles } from './files.ts';
 import { addFlows } from './flows.ts';
@@ -57,6 +58,7 @@ const commands: readonly AddCommand[] = [
   addBatches,
   addTail,
   addGet,
+  addExport,
   addMedia,
   addProgress,
   addCancel,

@@ -5,6 +5,7 @@ import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { inGroups } from './read-run.ts';
+import { archivedRecords } from './record/archived-list.ts';
 
 const minChars = 4;
 const scanCount = 5_000;
@@ -43,10 +44,15 @@ async function idsFrom(start: string, { core, redis, tenant }: Reached): Promise
   return newestFirst.slice(0, maxCandidates).map(([runId]) => runId);
 }
 
-/** The index keeps ids for a while whose record has expired. */
-async function readRuns(runIds: readonly string[], { core, redis, tenant }: Reached): Promise<readonly RunRecord[]> {
+/** Of those whose record has expired the archive has one, as long as it keeps them. */
+async function readRuns(runIds: readonly string[], at: Reached): Promise<readonly RunRecord[]> {
+  const { core, redis, tenant } = at;
   const records = await inGroups(runIds, (runId) => listedRecord(redis, core.keys.run(runId), tenant));
-  return records.filter((record) => record !== undefined);
+  const archived = await archivedRecords(
+    runIds.filter((_, i) => records[i] === undefined),
+    at,
+  );
+  return runIds.flatMap((runId, i) => records[i] ?? archived.get(runId) ?? []);
 }
 
 function ambiguous(start: string, found: readonly RunRecord[]): RunError {

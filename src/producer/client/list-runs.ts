@@ -3,16 +3,17 @@ import { runId as runIdSchema } from '../../shared/base/ids.ts';
 import { pairsOf } from '../../shared/base/collections.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
-import { viewOf, type RunView } from '../../shared/contract/run.ts';
+import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
-import { runFilter, whichFit } from './run-filter.ts';
+import { archivedRecords, isForgotten } from './record/archived-list.ts';
+import { fitsRecord, runFilter, whichFit } from './run-filter.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 const batchSize = 100;
 const maxScanned = 2_000;
-/** A run is listed before its record is written; an entry without a record is only dead once it is older than this. */
-const settledMs = 60_000;
+/** Runs that one call reads from the archive, about. */
+const maxArchivedRead = 300;
 export const runListCursor = z.string().regex(/^\d{1,16}-[0-9A-Z]{26}$/, 'is not a cursor of this list');
 
 const listQuery = runFilter.extend({
@@ -43,10 +44,12 @@ export async function listRuns(input: ListQuery, client: TenantClient): Promise<
     const runs: RunView[] = [];
     let last = startOf(query);
     const afterMs = query.after === undefined ? -Infinity : Date.parse(query.after);
-    for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
+    let archivedRead = 0;
+    for (let scanned = 0; scanned < maxScanned && archivedRead < maxArchivedRead; scanned += batchSize) {
       const found = await entriesAfter(last, at.core.keys.index(at.tenant), batchSize, at.redis);
       const entries = found.filter(({ atMs }) => atMs >= afterMs);
-      const views = await readViews(entries, query, query.limit - runs.length, at);
+      const { views, expired } = await readViews(entries, query, query.limit - runs.length, at);
+      archivedRead += expired;
       for (const entry of entries) {
         last = entry;
         const view = views.get(entry.runId);
@@ -88,22 +91,45 @@ async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisC
   return newer + same.filter((other) => other > runId).length;
 }
 
-/** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
-async function readViews(entries: readonly IndexEntry[], query: Query, room: number, { core, redis, tenant }: Reached) {
+/**
+ * The views of the entries that match, at most `room` of them: of those whose record has expired as the archive has it. Entries that
+ * are past the archive's time as well leave the index in the end.
+ */
+async function readViews(entries: readonly IndexEntry[], query: Query, room: number, at: Reached) {
+  const { core, redis, tenant } = at;
   const found = await whichFit(
     entries.map(({ runId }) => runId),
     query,
     { redis, keys: core.keys },
   );
-  const settledBefore = Date.now() - settledMs;
-  const dead = entries.filter((entry, i) => found[i] === 'gone' && entry.atMs < settledBefore);
+  const expired = entries.filter((_, i) => found[i] === 'gone');
+  const archived = await archivedRecords(
+    expired.map(({ runId }) => runId),
+    at,
+  );
+  const dead = expired.filter(({ runId, atMs }) => !archived.has(runId) && isForgotten(atMs, at));
   if (dead.length > 0) await redis.zrem(core.keys.index(tenant), ...dead.map((entry) => entry.runId));
-  const matches = entries.filter((_, i) => typeof found[i] === 'object').slice(0, room);
+  const isMatch = ({ runId }: IndexEntry, i: number) => {
+    const record = archived.get(runId);
+    return record ? fitsRecord(record, query) : typeof found[i] === 'object';
+  };
+  const matches = entries.filter(isMatch).slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
+    const whole = archived.get(runId);
+    if (whole) return archivedViewOf(whole);
     const record = await listedRecord(redis, core.keys.run(runId), tenant);
     return record && viewOf(record);
   });
-  return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
+  return {
+    views: new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : []))),
+    expired: expired.length,
+  };
+}
+
+/** Without what no list shows. */
+function archivedViewOf(record: RunRecord): RunView {
+  const { files: _, unfinished: _unfinished, ...view } = viewOf(record);
+  return view;
 }
 
 /** The cursor of a page that ends with this entry. */
@@ -117,17 +143,18 @@ export function entryOf(cursor: string): IndexEntry {
 }
 
 /**
- * Looks at some entries at random and drops those whose record has expired. With twice as many looked at as were added,
- * at most about half of an index is dead entries, also when no client ever lists it.
+ * Looks at some entries at random and drops those of which nothing is kept, and whose time in the archive is over for long. With twice
+ * as many looked at as were added, at most about half of an index is dead entries, also when no client ever lists it.
  */
 export async function pruneIndex(sample: number, client: TenantClient): Promise<void> {
   await reach(client, async ({ core, redis, tenant }) => {
     const key = core.keys.index(tenant);
     const flat = await redis.zrandmember(key, sample, 'WITHSCORES');
-    const settledBefore = Date.now() - settledMs;
-    const old = flat.filter((_, i) => i % 2 === 0 && Number(flat[i + 1]) < settledBefore);
+    const old = flat.filter((_, i) => i % 2 === 0 && isForgotten(Number(flat[i + 1]), client));
     const alive = await Promise.all(old.map((runId) => redis.exists(core.keys.run(runId))));
-    const dead = old.filter((_, i) => alive[i] === 0);
+    const expired = old.filter((_, i) => alive[i] === 0);
+    const archived = await archivedRecords(expired, client);
+    const dead = expired.filter((runId) => !archived.has(runId));
     if (dead.length > 0) await redis.zrem(key, ...dead);
   });
 }

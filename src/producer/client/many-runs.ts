@@ -8,9 +8,12 @@ import { cancelRun } from './cancel.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { cursorOf, entriesAfter, runListCursor, startOf, type IndexEntry } from './list-runs.ts';
 import { inGroups } from './read-run.ts';
-import { runFilter, whichFit, type RunFacts, type RunFilter } from './run-filter.ts';
+import { archivedRecords } from './record/archived-list.ts';
+import { fitsRecord, runFilter, whichFit, type RunFacts, type RunFilter } from './run-filter.ts';
 
 const groupSize = 500;
+/** Runs that one count reads from the archive. */
+const maxArchivedRead = 2_000;
 /** Runs of the tenant that one call looks at. */
 const maxScanned = 200_000;
 /** A call that has more to do than it can in this time leaves the rest to another. */
@@ -20,7 +23,11 @@ const maxWorkMs = 20_000;
 export const runCounts = z.object({
   total: z.int(),
   byStatus: z.partialRecord(runStatus, z.int()),
-  complete: z.boolean().describe('False: only the newest 200,000 runs of the tenant were looked at.'),
+  complete: z
+    .boolean()
+    .describe(
+      'False: only the newest runs of the tenant were looked at: 200,000, and 2,000 of those that only the archive has.',
+    ),
 });
 export type RunCounts = Readonly<z.infer<typeof runCounts>>;
 
@@ -54,13 +61,17 @@ export async function countRuns(input: RunFilter, client: TenantClient): Promise
   const byStatus: Partial<Record<RunStatus, number>> = {};
   let total = 0;
   let scanned = 0;
-  for await (const { fitting, looked } of groupsOf(filter, client)) {
-    for (const { status } of fitting) {
+  let archivedRead = 0;
+  for await (const { fitting, looked, expired } of groupsOf(filter, client)) {
+    const archived = await archivedRecords(expired.slice(0, maxArchivedRead - archivedRead), client);
+    archivedRead += expired.length;
+    const fits = [...archived.values()].filter((record) => fitsRecord(record, filter));
+    for (const { status } of [...fitting, ...fits]) {
       byStatus[status as RunStatus] = (byStatus[status as RunStatus] ?? 0) + 1;
       total += 1;
     }
     scanned += looked;
-    if (scanned >= maxScanned) return { total, byStatus, complete: false };
+    if (scanned >= maxScanned || archivedRead > maxArchivedRead) return { total, byStatus, complete: false };
   }
   return { total, byStatus, complete: true };
 }
@@ -118,6 +129,8 @@ interface Group {
   /** Entries that were read for it, and the last of them; undefined: there are no more. */
   readonly looked: number;
   readonly last: IndexEntry | undefined;
+  /** Those whose record has expired. */
+  readonly expired: readonly string[];
 }
 
 /** The tenant's runs that a filter fits, newest first, some hundred entries at a time. */
@@ -135,8 +148,9 @@ async function* groupsOf(filter: RunFilter, client: TenantClient, cursor?: strin
         const found = facts[i];
         return typeof found === 'object' && found.tenant === tenant ? [{ ...entry, ...found }] : [];
       });
+      const expired = runIds.filter((_, i) => facts[i] === 'gone');
       const isEnd = recent.length < groupSize;
-      return { fitting, looked: recent.length, last: isEnd ? undefined : recent.at(-1) };
+      return { fitting, looked: recent.length, last: isEnd ? undefined : recent.at(-1), expired };
     });
     yield group;
     last = group.last;

@@ -1,4 +1,3 @@
-import { outcomeViewOf } from '../../shared/contract/run.ts';
 import { acceptRun, acceptRuns } from './accept/accept.ts';
 import type { Rights } from './accept/validate.ts';
 import { listApprovals } from './approvals.ts';
@@ -25,10 +24,9 @@ import { RedisMcpPins } from './mcp-pins.ts';
 import type { Operations } from './operations.ts';
 import type { MillraceOptions } from './options.ts';
 import { fromSurroundings } from './own-environment.ts';
-import { waitForEnd } from './read-run.ts';
 import { exportRun } from './record/export.ts';
 import { readSteps } from './record/steps.ts';
-import { readView } from './record/view.ts';
+import { readOutcome, readView } from './record/view.ts';
 import { cancelRuns, countRuns } from './many-runs.ts';
 import { redriveRuns } from './redrive.ts';
 import { readTenantSeries } from './series/series.ts';
@@ -79,7 +77,7 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     export: (runId) => exportRun(runId, client),
     findRunId: (beginning) => findRunId(beginning, client),
     list: (query) => listRuns(query, client),
-    result: async (runId, options) => outcomeViewOf(await waitForEnd(runId, options, client)),
+    result: (runId, options) => readOutcome(runId, options, client),
     events: (runId, options) => followRun(runId, options, client),
     firehose: (signal) => followAll(signal, client),
     cancel: (runId, request) => cancelRun(runId, request, client),

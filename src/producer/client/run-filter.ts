@@ -5,7 +5,7 @@ import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
 import { microcents } from '../../shared/contract/money.ts';
-import { metadata, runStatus } from '../../shared/contract/run.ts';
+import { metadata, runStatus, type RunRecord, type RunRequest } from '../../shared/contract/run.ts';
 
 /** A time with its zone. */
 export const runTime = z.iso.datetime({ offset: true, error: 'must be a time like 2026-11-21T09:00:00Z' });
@@ -62,18 +62,33 @@ export async function whichFit(
     const facts = Object.fromEntries(fields.map((field, i) => [field, values[i] ?? null]));
     const { status = null, tenant = null } = facts;
     if (status === null) return 'gone';
-    return fits(facts, filter) ? { status, tenant } : 'other';
+    const { agent, thread, parentRunId: parent, listedRequest, error } = facts;
+    const { batch, metadata: labels } = parsed<Pick<RunRequest, 'batch' | 'metadata'>>(listedRequest);
+    const { code: errorCode } = parsed<{ code: string }>(error);
+    const cost = Number(facts['costMicrocents'] ?? 0);
+    const about = { status, agent, thread, parent, batch, errorCode, labels, cost };
+    return fits(about, filter) ? { status, tenant } : 'other';
   });
 }
 
-function fits(facts: Readonly<Record<string, string | null>>, filter: RunFilter): boolean {
-  const { status, agent, thread, parentRunId: parent, listedRequest, error, costMicrocents } = facts;
-  const { batch, metadata: labels = {} } = parsed<{ batch: string; metadata: Record<string, string> }>(listedRequest);
-  const { code } = parsed<{ code: string }>(error);
-  const plain = { status, agent, thread, parent, batch, errorCode: code };
+/** Does the filter fit this record? The time of creation is not looked at. */
+export function fitsRecord(record: RunRecord, filter: RunFilter): boolean {
+  const { status, request, error, costMicrocents: cost } = record;
+  const { agent, thread, batch, metadata: labels } = request;
+  const parent = record.parent?.runId;
+  return fits({ status, agent, thread, parent, batch, errorCode: error?.code, labels, cost }, filter);
+}
+
+interface Filtered extends Readonly<Record<FilteredName, string | null | undefined>> {
+  readonly labels: Readonly<Record<string, string>> | undefined;
+  readonly cost: number;
+}
+type FilteredName = 'status' | 'agent' | 'thread' | 'parent' | 'batch' | 'errorCode';
+
+function fits({ labels = {}, cost, ...plain }: Filtered, filter: RunFilter): boolean {
   const names = ['status', 'agent', 'thread', 'parent', 'batch', 'errorCode'] as const;
   return (
-    Number(costMicrocents ?? 0) >= (filter.minCostMicrocents ?? 0) &&
+    cost >= (filter.minCostMicrocents ?? 0) &&
     names.every((name) => filter[name] === undefined || filter[name] === plain[name]) &&
     Object.entries(filter.metadata ?? {}).every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
   );

@@ -52,6 +52,8 @@ export const eventEnvelope = z.object({
   depth: z.int().optional(),
   jobAttempt: z.int().optional(),
   background: z.boolean().optional(),
+  /** So many text deltas right before it are left out: the archive keeps none. Without them the numbers have no gaps. */
+  omitted: z.int().min(1).optional(),
   /** Fields of which parts are left out: they were too long. The run, and its steps, have them whole. */
   truncated: z.array(z.string()).optional(),
 });

@@ -53,7 +53,7 @@ test('a list reads neither what runs were asked nor what they began with', async
   await createRuns([{ ...newRun(asked, { tenant: 'default' }, 'other'), parent }], 'default', space);
   const { runs } = await mill.list();
   expect(runs).toHaveLength(3);
-  const alone = await Promise.all(runs.map(({ runId }) => mill.get(runId)));
+  const alone = await Promise.all(runs.map(async ({ runId }) => ({ ...(await mill.get(runId)), request: undefined })));
   expect(runs).toEqual(alone);
   for (const { runId } of runs) await redis.hdel(keys.run(runId), 'request', 'parent');
   expect((await mill.list()).runs).toEqual(alone);
@@ -139,7 +139,7 @@ test('one call looks at a bounded number of runs and says where to go on', async
   expect(await redis.zcard(keys.index('default'))).toBe(2_101);
 });
 
-test('entries of expired runs leave the index, those of runs that are just being created stay', async () => {
+test('entries leave the index once the archive cannot have their runs for long, others without a record stay', async () => {
   const { mill, redis, keys, runIds } = await withRuns(3);
   await redis.del(keys.run(runIds[1] as string));
   await redis.zadd(keys.index('default'), Date.now(), '01HZZZZZZZZZZZZZZZZZZZZZZZ');

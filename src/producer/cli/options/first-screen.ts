@@ -54,10 +54,15 @@ export function firstScreen(program: Command, helper: Help): string {
   return [
     `Usage: millrace COMMAND [options]   (millrace COMMAND --help says more)`,
     ...blocks,
-    `More: ${more.join(', ')}`,
+    inLines(`More: ${more.join(', ')}`),
   ]
     .join('\n\n')
     .concat('\n');
+}
+
+/** Broken between words, so that no line is wider than the screen. */
+function inLines(words: string): string {
+  return words.replaceAll(new RegExp(`(.{1,${helpWidth}})(?: |$)`, 'g'), '$1\n').trimEnd();
 }
 
 /** Its arguments as help shows them: `<agent> [input]`. */

@@ -1,9 +1,11 @@
-import { RunError } from '../../../shared/base/errors.ts';
+import { RunError, type ErrorCode } from '../../../shared/base/errors.ts';
+import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import { type Subscription, EventBuffer } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
 import type { ClientCore, TenantClient } from '../client-core.ts';
 import type { FollowOptions } from '../operations.ts';
+import { missingRun } from '../record/missing-run.ts';
 import { stoppable, untilStopped } from '../stop-signal.ts';
 import { checkRunId, runNotFound } from '../accept/validate.ts';
 
@@ -12,7 +14,47 @@ const bufferCapacity = 1_000;
 
 /** The events of a run after a number, in order, each once. Ends after the terminal one. */
 export function followRun(id: string, { after, signal }: FollowOptions, client: TenantClient): AsyncIterable<RunEvent> {
-  return stoppable([signal, client.core.closing], (stop) => follow(id, after, client, stop));
+  return stoppable([signal, client.core.closing], (stop) => followWherever(id, after, client, stop));
+}
+
+/** From the log; of a run that has ended from the archive, once its log is gone. */
+async function* followWherever(
+  id: string,
+  after: number,
+  client: TenantClient,
+  stop: AbortSignal,
+): AsyncGenerator<RunEvent, void, undefined> {
+  let begun = false;
+  try {
+    for await (const event of follow(id, after, client, stop)) {
+      begun = true;
+      yield event;
+    }
+  } catch (error) {
+    const isGone = error instanceof RunError && goneCodes.has(error.code);
+    if (begun || !isGone) throw error;
+    yield* archivedEvents(id, after, client, error);
+  }
+}
+
+const goneCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['run_not_found', 'execution_not_found']);
+
+/** Without text deltas: each event says how many are left out before it. Throws as the log did where the archive has no such run. */
+async function* archivedEvents(
+  runId: string,
+  after: number,
+  client: TenantClient,
+  error: RunError,
+): AsyncGenerator<RunEvent, void, undefined> {
+  const archived = runIdSchema.safeParse(runId).success && (await client.core.archive.read(client.tenant, runId));
+  if (!archived) throw error.code === 'run_not_found' ? await missingRun(runId, client) : error;
+  let cursor = after;
+  for (const event of archived.events as RunEvent[]) {
+    if (event.sequenceNumber <= after) continue;
+    const omitted = event.sequenceNumber - cursor - 1;
+    cursor = event.sequenceNumber;
+    yield omitted > 0 ? { ...event, omitted } : event;
+  }
 }
 
 /**

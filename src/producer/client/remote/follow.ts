@@ -103,7 +103,7 @@ async function* follow(
       const event = data as RunEvent;
       if (event.sequenceNumber <= cursor) continue;
       // The log of a run that was redriven begins later; nothing may be missing after that.
-      isWhole = cursor === 0 || event.sequenceNumber === cursor + 1;
+      isWhole = cursor === 0 || event.sequenceNumber === cursor + 1 + (event.omitted ?? 0);
       if (!isWhole) break;
       cursor = event.sequenceNumber;
       yield event;

@@ -106,5 +106,6 @@ export const envelopeNames = {
   depth: true,
   jobAttempt: true,
   background: true,
+  omitted: true,
   truncated: true,
 } satisfies Record<keyof EventEnvelope, true>;

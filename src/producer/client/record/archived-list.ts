@@ -1,0 +1,32 @@
+import { RunError } from '../../../shared/base/errors.ts';
+import type { RunRecord } from '../../../shared/contract/run.ts';
+import type { TenantClient } from '../client-core.ts';
+import { inGroups } from '../read-run.ts';
+
+/** Ids are remembered so much longer than the archive keeps runs: what is past its time differs from what never was. */
+const goneKeptMs = 7 * 86_400_000;
+
+/**
+ * The records of runs that only the archive has, of these ids. Those that cannot be read are left out: one of them must not hide
+ * the others.
+ */
+export async function archivedRecords(
+  runIds: readonly string[],
+  { core, tenant }: TenantClient,
+): Promise<ReadonlyMap<string, RunRecord>> {
+  if (core.archive.ttlS === 0) return new Map();
+  const found = await inGroups(runIds, async (runId) => {
+    try {
+      return (await core.archive.read(tenant, runId))?.record;
+    } catch (error) {
+      if (error instanceof RunError && error.code === 'queue_unavailable') throw error;
+      return undefined;
+    }
+  });
+  return new Map(found.flatMap((record) => (record ? [[record.runId, record] as const] : [])));
+}
+
+/** May the id of a run be forgotten that was created then, and of which nothing is kept any more? */
+export function isForgotten(createdAtMs: number, { core }: TenantClient): boolean {
+  return createdAtMs < Date.now() - core.archive.ttlS * 1_000 - goneKeptMs;
+}
