@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
-import { until } from '../support/redis.ts';
-import { makeWorld } from '../support/world.ts';
+import { testRedis, until } from '../support/redis.ts';
+import { makeWorld, type World } from '../support/world.ts';
 import { buildConsole, describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
 
 /** A call without its one argument, which the agent may not correct: the run fails with it. */
@@ -34,6 +34,28 @@ describeInBrowser('the page of a run', () => {
     await page.reload();
     await call.getByText('4711').waitFor();
     await page.locator('details.part-bad > summary:focus').waitFor();
+  });
+
+  test('days later it is three clicks from the list to the call that failed, and its arguments are there', async () => {
+    const world = shared.current;
+    const runId = await failedRun();
+    await until('it is archived', async () => (await world.mill.steps(runId)).source === 'archive');
+    await forgetRecord(world, runId);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/runs');
+    await page
+      .getByRole('row')
+      .filter({ hasText: runId.slice(-6) })
+      .getByRole('link')
+      .first()
+      .click();
+    await page.getByRole('button', { name: 'Show the call that failed: look' }).click();
+    await page.locator('details.part-bad').getByText('4711').waitFor();
+    await page.getByRole('tab', { name: /^Events \(\d\d/ }).click();
+    await page.getByText('Text deltas are not kept after the end').waitFor();
+    expect(await page.getByRole('table', { name: 'Events' }).getByText('run.failed').count()).toBe(1);
+    await opened.checkView('run-archived');
   });
 
   test('every part of the page has an address', async () => {
@@ -212,3 +234,10 @@ describeInBrowser('the page of a run whose processes die', () => {
     opened.checkComplaints();
   });
 });
+
+/** What the time does to the record and the log of a run that has ended. */
+async function forgetRecord({ fleet }: World, runId: string): Promise<void> {
+  const redis = await testRedis('work', fleet.redisUrl);
+  const keys = await redis.keys(`${fleet.prefix}:{${runId}}*`);
+  if (keys.length > 0) await redis.del(...keys);
+}

@@ -84,11 +84,11 @@ export function Actions(props: ActionsProps) {
 
 function useFiles({ runId, agent }: RunView) {
   return useAct(async (what: 'export' | 'test') => {
-    const name = `${agent}-${runId.slice(0, 8)}`;
-    const text = await exportOf(runId);
-    save(`${name}.export.json`, text, 'application/json');
+    const name = `${agent}-${runId}`.replaceAll(/[^\w.-]/g, '_');
+    const exportName = `${name}.export.json`;
+    save(exportName, await exportOf(runId), 'application/json');
     if (what === 'export') return;
-    save(`${name}.test.ts`, savedTest({ name, agent, runId }), 'text/plain');
+    save(`${name}.test.ts`, savedTest({ exportName, agent, runId }), 'text/plain');
     notify('Two files: put the test and its export beside each other.');
   });
 }

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { RunExport } from '../../../../shared/contract/archive/run-export.ts';
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import type { RunEvent } from '../../../../shared/contract/event.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
@@ -56,14 +57,23 @@ export function useRun(runId: string): RunState {
     await Promise.all([run.reload(), steps.reload()]);
   }, []);
   const rereadSoon = useSoon(reload, rereadMs);
+  const source = steps.data?.source;
   const following = useEvents(
-    run.data ? runId : undefined,
+    source === 'live' || steps.error ? runId : undefined,
     (events) => {
       setStream((before) => (before.runId === runId ? afterEvents(before, events) : before));
       if (events.some(({ type }) => concernsSteps(type))) rereadSoon();
     },
     after,
   );
+  const kept = useQuery<Pick<RunExport, 'events'>>(
+    source === 'archive' ? `/v1/runs/${encodeURIComponent(runId)}/export` : undefined,
+  );
+  const events = kept.data?.events;
+  useEffect(() => {
+    // The log of a run is gone some time after its end; the archive has it without deltas.
+    if (events) setStream((before) => ({ ...before, log: withEvents(before.log, events as unknown as RunEvent[]) }));
+  }, [events]);
   const lastSequence = stream.log.lastSequence;
   return {
     run: run.data,
