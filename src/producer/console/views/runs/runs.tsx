@@ -43,6 +43,11 @@ export function RunsView() {
         <div class="view-head">
           <h1 id="runs-title">Runs</h1>
           <Summary counts={counts} />
+          {may('write') && (
+            <a class="button" href="/runs/new">
+              New run
+            </a>
+          )}
         </div>
         <div class="row">
           <Bulk
