@@ -2,6 +2,9 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 
 const dayMs = 86_400_000;
+/** Made once: lists format some hundred times with each screen that scrolls by. */
+const month = new Intl.DateTimeFormat('en', { month: 'short' });
+const inFull = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const pad = (value: number) => String(value).padStart(2, '0');
 
 /** `14:03:22` of today, `22 Nov 14:03` of this year, else with the year. In the time zone of the browser. */
@@ -10,7 +13,7 @@ export function formatTime(at: string | number | Date, now = new Date()): string
   if (Number.isNaN(date.getTime())) return '—';
   const clock = `${pad(date.getHours())}:${pad(date.getMinutes())}`;
   if (date.toDateString() === now.toDateString()) return `${clock}:${pad(date.getSeconds())}`;
-  const day = `${date.getDate()} ${date.toLocaleString('en', { month: 'short' })}`;
+  const day = `${date.getDate()} ${month.format(date)}`;
   return date.getFullYear() === now.getFullYear() ? `${day} ${clock}` : `${day} ${date.getFullYear()}`;
 }
 
@@ -19,7 +22,7 @@ export function Time({ at }: { at: string | number | undefined }) {
   if (at === undefined) return <span class="soft">—</span>;
   const date = new Date(at);
   return (
-    <time class="number" dateTime={date.toISOString()} title={`${date.toLocaleString()} · ${date.toISOString()}`}>
+    <time class="number" dateTime={date.toISOString()} title={`${inFull.format(date)} · ${date.toISOString()}`}>
       {formatTime(date)}
     </time>
   );
