@@ -11,7 +11,7 @@ test('the call that failed last is the one to look at', () => {
   expect(culpritOf(recoveredRun())).toMatchObject({
     kind: 'call',
     call: { toolName: 'refund' },
-    anchor: 'call-r-r:s1:t1',
+    anchor: 'call-r-1-r:s1:t1',
   });
   expect(callCounts(recoveredRun())).toEqual({ calls: 2, failed: 1 });
 });
@@ -19,7 +19,7 @@ test('the call that failed last is the one to look at', () => {
 test('a call within a script that failed is found, too', () => {
   const error = { kind: 'timeout' as const, message: 'too slow', hint: 'retry_later' };
   const inner = [{ ...call({ toolCallId: 'i', error }), inner: [] }];
-  expect(culpritOf(run({ steps: [step({ calls: [call({ inner })] })] }))).toMatchObject({ anchor: 'call-r-i' });
+  expect(culpritOf(run({ steps: [step({ calls: [call({ inner })] })] }))).toMatchObject({ anchor: 'call-r-1-i' });
 });
 
 test('a step without an answer comes before the calls of the steps before it', () => {

@@ -9,16 +9,17 @@ import { anchorOfCall, byWhom } from './record/waterfall.ts';
 
 export interface CallProps {
   readonly runId: string;
+  readonly stepNumber: number;
   readonly call: CallView;
   readonly target: string;
   readonly isOver: boolean;
 }
 
 /** One call of a tool: its arguments, its result or its error, and what people and policies said about it. */
-export function Call({ runId, call, target, isOver }: CallProps) {
+export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
   const { toolCallId, toolName, error, durationMs, inner, childRunId, result } = call;
-  const anchor = anchorOfCall(runId, toolCallId);
-  const innerTarget = inner.some((each) => target === anchorOfCall(runId, each.toolCallId));
+  const anchor = anchorOfCall(runId, stepNumber, toolCallId);
+  const innerTarget = inner.some((each) => target === anchorOfCall(runId, stepNumber, each.toolCallId));
   return (
     <Part
       anchor={anchor}
@@ -57,7 +58,7 @@ export function Call({ runId, call, target, isOver }: CallProps) {
         <section class="stack-small">
           <h5>Calls of its script</h5>
           {inner.map((each) => (
-            <Call key={each.toolCallId} {...{ runId, call: each, target, isOver }} />
+            <Call key={each.toolCallId} {...{ runId, stepNumber, call: each, target, isOver }} />
           ))}
         </section>
       )}

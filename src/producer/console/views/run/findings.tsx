@@ -4,7 +4,7 @@ import type { RunView } from '../../../../shared/contract/run.ts';
 import { Status } from '../../ui/status.tsx';
 import { formatDuration, Time } from '../../ui/time.tsx';
 import { findingsOf, type Finding } from './record/findings.ts';
-import { anchorOfCall, byWhom, timeOf, waitLabels } from './record/waterfall.ts';
+import { allCalls, anchorOfCall, byWhom, timeOf, waitLabels } from './record/waterfall.ts';
 
 export interface RulesProps {
   readonly run: RunView;
@@ -21,14 +21,18 @@ export function Rules({ run, steps, events, onGo }: RulesProps) {
     return <p class="soft">No policy, no guard and no person had anything to say about this run.</p>;
   return (
     <div class="stack">
-      {decisions.length > 0 && <Decisions {...{ run, onGo }} />}
+      {decisions.length > 0 && <Decisions {...{ run, steps, onGo }} />}
       {steps.waits.length > 0 && <Waits steps={steps} />}
       {findings.length > 0 && <Findings {...{ findings, onGo }} />}
     </div>
   );
 }
 
-function Decisions({ run: { runId, decisions = [] }, onGo }: Pick<RulesProps, 'run' | 'onGo'>) {
+function Decisions({ run: { runId, decisions = [] }, steps, onGo }: Omit<RulesProps, 'events'>) {
+  const go = (toolCallId: string) => {
+    const step = steps.steps.findLast((each) => allCalls([each]).some((call) => call.toolCallId === toolCallId));
+    if (step) onGo(anchorOfCall(runId, step.stepNumber, toolCallId));
+  };
   return (
     <section class="stack-small">
       <h2>Decisions</h2>
@@ -50,7 +54,7 @@ function Decisions({ run: { runId, decisions = [] }, onGo }: Pick<RulesProps, 'r
                   <Time at={at} />
                 </td>
                 <td>
-                  <button type="button" class="quiet" onClick={() => onGo(anchorOfCall(runId, toolCallId))}>
+                  <button type="button" class="quiet" onClick={() => go(toolCallId)}>
                     {toolName ?? toolCallId}
                   </button>
                 </td>

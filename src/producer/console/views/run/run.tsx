@@ -15,6 +15,7 @@ import { LiveAnswer } from './live-answer.tsx';
 import { NewRun } from './new-run.tsx';
 import { absenceOf } from './record/absence.ts';
 import { findingsOf } from './record/findings.ts';
+import { allCalls, anchorOfCall, anchorOfStep } from './record/waterfall.ts';
 import { Request } from './request.tsx';
 import './run.css';
 import { Step } from './step.tsx';
@@ -128,11 +129,9 @@ function Steps({ state, steps, target, isOver, onGo }: PartsProps) {
 /** Which step has to be drawn so that the anchor is on the page. */
 function placeOf(target: string, { runId, steps }: RunSteps): number {
   const at = steps.findIndex(
-    ({ stepNumber, calls }) =>
-      target === `step-${runId}-${stepNumber}` ||
-      calls.some(({ toolCallId, inner }) =>
-        [toolCallId, ...inner.map((each) => each.toolCallId)].some((each) => target === `call-${runId}-${each}`),
-      ),
+    (step) =>
+      target === anchorOfStep(runId, step.stepNumber) ||
+      allCalls([step]).some(({ toolCallId }) => target === anchorOfCall(runId, step.stepNumber, toolCallId)),
   );
   return at < 0 ? Number.POSITIVE_INFINITY : at;
 }

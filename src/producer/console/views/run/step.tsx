@@ -5,7 +5,7 @@ import { formatDuration, Time } from '../../ui/time.tsx';
 import { Call } from './call.tsx';
 import { LongText } from './long-text.tsx';
 import { Part } from './part.tsx';
-import { anchorOfStep, timeOf } from './record/waterfall.ts';
+import { allCalls, anchorOfCall, anchorOfStep, timeOf } from './record/waterfall.ts';
 
 export interface StepProps {
   readonly runId: string;
@@ -22,7 +22,9 @@ export function Step({ runId, step, isOpen, target, isOver }: StepProps) {
   const { stepNumber, model, costMicrocents, usage, calls } = step;
   const anchor = anchorOfStep(runId, stepNumber);
   const failed = calls.filter(({ error }) => error !== undefined).length;
-  const hasTarget = target === anchor || calls.some((call) => leadsTo(target, runId, call));
+  const hasTarget =
+    target === anchor ||
+    allCalls([step]).some(({ toolCallId }) => target === anchorOfCall(runId, stepNumber, toolCallId));
   return (
     <Part
       anchor={anchor}
@@ -55,17 +57,12 @@ export function Step({ runId, step, isOpen, target, isOver }: StepProps) {
         <section class="stack-small">
           <h4>Calls</h4>
           {calls.map((call) => (
-            <Call key={call.toolCallId} {...{ runId, call, target, isOver }} />
+            <Call key={call.toolCallId} {...{ runId, stepNumber, call, target, isOver }} />
           ))}
         </section>
       )}
     </Part>
   );
-}
-
-function leadsTo(target: string, runId: string, call: StepView['calls'][number]): boolean {
-  const ids = [call.toolCallId, ...call.inner.map(({ toolCallId }) => toolCallId)];
-  return ids.some((id) => target === `call-${runId}-${id}`);
 }
 
 function StepStatus({ step: { answer, endedAt, attempts }, isOver }: { step: StepView; isOver: boolean }) {

@@ -14,7 +14,7 @@ export function culpritOf({ runId, steps }: RunSteps): Culprit | undefined {
     const hasNoAnswer = attempts.length > 0 && attempts.every(({ outcome }) => outcome === 'failed');
     if (hasNoAnswer) return { kind: 'step', step, anchor: anchorOfStep(runId, step.stepNumber) };
     const call = allCalls([step]).findLast(({ error }) => error !== undefined);
-    if (call) return { kind: 'call', call, step, anchor: anchorOfCall(runId, call.toolCallId) };
+    if (call) return { kind: 'call', call, step, anchor: anchorOfCall(runId, step.stepNumber, call.toolCallId) };
   }
   return undefined;
 }

@@ -18,8 +18,11 @@ export interface Finding {
 
 /** All findings, oldest first: those about calls and model calls from the steps, the others from the events. */
 export function findingsOf(steps: RunSteps, events: readonly RunEvent[]): readonly Finding[] {
-  const calls = allCalls(steps.steps).flatMap(({ toolCallId, toolName, policy, flow }) => {
-    const anchor = anchorOfCall(steps.runId, toolCallId);
+  const made = steps.steps.flatMap((step) =>
+    allCalls([step]).map((call) => ({ ...call, stepNumber: step.stepNumber })),
+  );
+  const calls = made.flatMap(({ stepNumber, toolCallId, toolName, policy, flow }) => {
+    const anchor = anchorOfCall(steps.runId, stepNumber, toolCallId);
     return [
       ...policy.map((each) => ({ ...policyFinding(each, toolName), anchor })),
       ...flow.map(({ at, decision, mode, findings, by = '' }) => ({

@@ -235,7 +235,7 @@ function stepRows(step: StepView, facts: Facts, depth: number): Row[] {
   const isOpen = step.endedAt === undefined && !facts.isOver;
   const inner = [
     ...attemptRows(step, facts, depth + 1),
-    ...step.calls.flatMap((call) => callRows(call, facts, depth + 1)),
+    ...step.calls.flatMap((call) => callRows(call, step.stepNumber, facts, depth + 1)),
   ];
   const toMs = timeOf(step.endedAt) ?? Math.max(isOpen ? facts.endMs : fromMs, ...inner.map((each) => each.toMs));
   return [
@@ -260,9 +260,9 @@ export function anchorOfStep(runId: string, stepNumber: number): string {
   return `step-${runId}-${stepNumber}`;
 }
 
-/** The place of a call on the page. An id of a call is a model's own word. */
-export function anchorOfCall(runId: string, toolCallId: string): string {
-  return `call-${runId}-${toolCallId}`;
+/** The place of a call on the page. An id of a call is a model's own word, and some models begin anew in every step. */
+export function anchorOfCall(runId: string, stepNumber: number, toolCallId: string): string {
+  return `call-${runId}-${stepNumber}-${toolCallId}`;
 }
 
 function attemptRows(step: StepView, facts: Facts, depth: number): Row[] {
@@ -297,7 +297,7 @@ function attemptNote({ outcome, error, skipReason, attemptNumber }: Attempt): st
   return [number, what].filter(Boolean).join(' · ');
 }
 
-function callRows(call: CallView, facts: Facts, depth: number): Row[] {
+function callRows(call: CallView, stepNumber: number, facts: Facts, depth: number): Row[] {
   const fromMs = timeOf(call.startedAt) ?? timeOf(call.endedAt) ?? facts.endMs;
   const isOver = call.result !== undefined || call.error !== undefined || facts.isOver;
   const children = facts.steps.children.filter(
@@ -305,7 +305,7 @@ function callRows(call: CallView, facts: Facts, depth: number): Row[] {
   );
   return [
     row({
-      id: `${facts.steps.runId}:call:${call.toolCallId}`,
+      id: `${facts.steps.runId}:call:${stepNumber}:${call.toolCallId}`,
       kind: 'call',
       depth,
       label: call.toolName,
@@ -313,9 +313,9 @@ function callRows(call: CallView, facts: Facts, depth: number): Row[] {
       tone: call.error ? 'bad' : isOver ? 'good' : 'open',
       fromMs,
       toMs: timeOf(call.endedAt) ?? (isOver ? fromMs + (call.durationMs ?? 0) : facts.endMs),
-      anchor: anchorOfCall(facts.steps.runId, call.toolCallId),
+      anchor: anchorOfCall(facts.steps.runId, stepNumber, call.toolCallId),
     }),
-    ...call.inner.flatMap((inner) => callRows(inner, facts, depth + 1)),
+    ...call.inner.flatMap((inner) => callRows(inner, stepNumber, facts, depth + 1)),
     ...children.flatMap((child) => childRows(child, facts, depth + 1)),
   ];
 }
