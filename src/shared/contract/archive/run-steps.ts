@@ -63,7 +63,6 @@ export const flowView = z.object({
   findings: z.array(flowFinding),
   by: text.optional(),
 });
-export type FlowView = z.infer<typeof flowView>;
 
 /** What people decided about a call. `by` is empty where none gave a name, or none decided in time. */
 export const callDecisionView = z.object({
@@ -76,7 +75,6 @@ export const callDecisionView = z.object({
   /** It was answered in place of being run. */
   answered: z.literal(true).optional(),
 });
-export type CallDecisionView = z.infer<typeof callDecisionView>;
 
 const callOfScript = z.object({
   toolCallId: text,
@@ -125,7 +123,6 @@ export type CallView = z.infer<typeof callView>;
 
 /** Why another model took over. */
 export const fallbackView = z.object({ at: text, from: text, to: text, reason: text });
-export type FallbackView = z.infer<typeof fallbackView>;
 
 export const compactionView = z.object({
   source: compactionSource,
