@@ -5,6 +5,8 @@ import { acceptedRun } from '../../src/producer/http/openapi.ts';
 import { approvalView } from '../../src/producer/client/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/shared/contract/report/costs.ts';
+import { erasureAnswer } from '../../src/producer/client/erase/request.ts';
+import { erasureReceipt } from '../../src/shared/contract/erasure/receipt.ts';
 import { auditView } from '../../src/producer/client/audit/audit.ts';
 import { seriesReport } from '../../src/shared/contract/report/series.ts';
 import { flowReport } from '../../src/producer/client/flows/flow-report.ts';
@@ -142,6 +144,16 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   },
   top: { as: 'document', shape: seriesReport, is: 'a [SeriesReport](http.md#seriesreport)' },
   costs: { as: 'document', shape: costReport, is: 'a [CostReport](http.md#costreport)' },
+  erase: {
+    as: 'document',
+    shape: z.object({ receipts: z.array(erasureReceipt), kept: erasureAnswer.shape.kept }),
+    is: 'an object: `receipts`, [ErasureReceipts](http.md#erasurereceipt), and `kept`, what was left and why',
+  },
+  'receipt verify': {
+    as: 'document',
+    shape: z.array(z.object({ receiptId: z.string(), valid: z.boolean() })),
+    is: 'an array: each receipt, and whether it is `valid`',
+  },
   'audit list': { as: 'document', shape: z.array(auditView), is: 'an array of [AuditEntries](http.md#auditentry)' },
   'flows list': {
     as: 'document',

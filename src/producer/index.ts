@@ -68,6 +68,8 @@ export type { CostQuery } from './client/costs.ts';
 export type { AuditPage, AuditQuery, AuditView } from './client/audit/audit.ts';
 export type { SeriesQuery } from './client/series/series.ts';
 export type { AgentSeries, ModelSeries, SeriesPoint, SeriesReport } from '../shared/contract/report/series.ts';
+export type { EraseRequest, ErasureAnswer } from './client/erase/request.ts';
+export { type ErasureKeyView, type ErasureReceipt, verifyReceipt } from '../shared/contract/erasure/receipt.ts';
 export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';
 export type { FlowsPage, FlowsQuery, FlowView } from './client/flows/flows.ts';
 export type { ApprovalKind, ApprovalsPage, ApprovalsQuery, ApprovalView } from './client/approvals.ts';

@@ -142,6 +142,7 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
       'WORKER_QUEUES',
       'OPENAI_API_KEY',
       'MILLRACE_API_KEYS',
+      'ERASURE_KEY',
       // Of clients.
       'MILLRACE_URL',
       'MILLRACE_API_KEY',

@@ -152,6 +152,11 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'mcp pins': after(pinned),
   'mcp accept': after(pinned, 'files'),
   costs: after(ended),
+  erase: async () => ({ args: ['--metadata', 'user=none', '--yes'] }),
+  'receipt verify': async () => {
+    const { receipt } = await shared.world.mill.erase({ metadata: { user: 'none' } });
+    return { args: [fileWith('receipt.json', JSON.stringify(receipt))] };
+  },
   'audit list': after(withFlow),
   top: after(ended),
   'flows list': after(withFlow),

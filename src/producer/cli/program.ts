@@ -5,7 +5,7 @@ import { nearest } from '../../shared/base/nearest.ts';
 import { asRunError, type ErrorCode, type RunError } from '../../shared/base/errors.ts';
 import { addAgents } from './fleet/agents.ts';
 import { addApprovals } from './approvals.ts';
-import { addAudit } from './audit.ts';
+import { addAudit } from './audit/audit.ts';
 import { addBatch } from './batch/batch.ts';
 import { addBatches } from './batch/batches.ts';
 import { addBudget } from './budget.ts';
@@ -18,6 +18,7 @@ import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type 
 import { addDemo } from './demo.ts';
 import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
+import { addErase, addReceipt } from './audit/erase.ts';
 import { addEvaluate } from './evaluate.ts';
 import { addExport } from './record/export.ts';
 import { addFanOut } from './fan-out.ts';
@@ -78,6 +79,8 @@ const commands: readonly AddCommand[] = [
   addMcp,
   addDoctor,
   addRedrive,
+  addErase,
+  addReceipt,
 ];
 
 /** These are about the processes of a fleet and what they share. All others are about the data of one tenant. */

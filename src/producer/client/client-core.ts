@@ -95,6 +95,8 @@ export class ClientCore {
   readonly media: MediaStore;
   /** What is kept of ended runs. */
   readonly archive: ArchiveStore;
+  /** See the option. */
+  readonly erasureKey: string | undefined;
   readonly onError: (error: Error) => void;
   readonly onRun: (fact: RunFact) => void;
   /** Opens a connection of its own; who asks for it closes it. */
@@ -136,6 +138,7 @@ export class ClientCore {
     this.files = new OwnFiles(store, this.settings.filesMaxBytes, reached);
     const blobs = () => this.files.blobs();
     this.media = openMedia({ ...reached, clock: systemClock, blobs, ttlS: this.settings.resultTtlS });
+    this.erasureKey = options.erasureKey;
     const { archiveTtlS, archiveRedisMaxBytes: maxRedisBytes } = this.settings;
     const kept = { kind: store.kind, blobs, ttlS: archiveTtlS, maxRedisBytes };
     this.archive = openArchive({ ...reached, clock: systemClock, ...kept });

@@ -7,6 +7,7 @@ import type { FleetView } from '../../shared/contract/report/fleet.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
 import { createProjector, eachProjected, readFrom, projectShown } from '../../shared/dialects/project.ts';
+import type { ErasureKeyView } from '../../shared/contract/erasure/receipt.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { ProviderReport } from '../../shared/contract/provider-report.ts';
 import type { RunOutcomeView, RunRequestInput, RunView } from '../../shared/contract/run.ts';
@@ -26,6 +27,7 @@ import type { CostQuery } from './costs.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
 import type { JudgedDiagnosis } from './diagnose/checks.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
+import type { EraseRequest, ErasureAnswer } from './erase/request.ts';
 import type { Files } from './files/files.ts';
 import type { FlowReport, FlowReportQuery } from './flows/flow-report.ts';
 import type { FlowsPage, FlowsQuery } from './flows/flows.ts';
@@ -356,6 +358,29 @@ export class MillraceClient implements AsyncDisposable {
    */
   async flowReport(query: FlowReportQuery = {}): Promise<FlowReport> {
     return await this.#operations.flowReport(query);
+  }
+
+  /**
+   * Erases a run with its children, a thread with its runs, or the runs with some metadata: records, journals, events, archive, results,
+   * files, lines of batches. Answers a signed receipt ({@link verifyReceipt}); while there is a `cursor` ask again with it. Needs
+   * the rights of an operator (`forbidden`). Throws `concurrent_run` for what has not ended unless `cancel` is given, `run_not_found`,
+   * `not_found`, `validation`.
+   *
+   * @example
+   * let cursor: string | undefined;
+   * do {
+   *   const answer = await mill.erase({ metadata: { user: '42' }, threads: true, ...(cursor && { cursor }) });
+   *   file.write(`${JSON.stringify(answer.receipt)}\n`);
+   *   cursor = answer.cursor;
+   * } while (cursor !== undefined);
+   */
+  async erase(request: EraseRequest): Promise<ErasureAnswer> {
+    return await this.#operations.erase(request);
+  }
+
+  /** The public half of the key that receipts are signed with. */
+  async erasureKey(): Promise<ErasureKeyView> {
+    return await this.#operations.erasureKey();
   }
 
   /**

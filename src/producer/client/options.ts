@@ -52,6 +52,8 @@ export interface MillraceOptions {
   readonly resultTtlS?: number;
   /** Seconds that what a run did can be read after its end; 0: nothing is archived. The same as of the workers. Default 604,800, seven days. */
   readonly archiveTtlS?: number;
+  /** The seed of the key that receipts of erasures are signed with: 32 bytes in base64. Absent: one is made and kept in Redis. */
+  readonly erasureKey?: string;
   /** What archived runs may take together in Redis, where `artifactStore` is `redis`: the bound of the workers. Default 32 MiB. */
   readonly archiveRedisMaxBytes?: number;
   /** Silence on a run's channel, in milliseconds, after which its log is read again. Default 5,000. */
@@ -144,6 +146,7 @@ export function clientOptions(config: Config): MillraceOptions & { readonly redi
     resultTtlS: config.RESULT_TTL_S,
     archiveTtlS: config.ARCHIVE_TTL_S,
     archiveRedisMaxBytes: config.ARCHIVE_REDIS_MAX_BYTES,
+    erasureKey: config.ERASURE_KEY,
     durability: config.MILLRACE_DURABILITY,
     modelAllowlist: config.MODEL_ALLOWLIST,
     queues: config.MILLRACE_QUEUES,

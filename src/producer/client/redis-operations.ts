@@ -13,6 +13,7 @@ import { decideRun } from './decide.ts';
 import { judged } from './diagnose/checks.ts';
 import { diagnose, queueDepths } from './diagnose/diagnose.ts';
 import { fleetProviders, readFleet } from './diagnose/fleet.ts';
+import { erase, readErasureKey } from './erase/erase.ts';
 import { RedisFiles } from './files/redis-files.ts';
 import { findRunId } from './find-run.ts';
 import { readFlowReport } from './flows/flow-report.ts';
@@ -88,6 +89,8 @@ export function redisOperations(client: TenantClient, close: () => Promise<void>
     approvals: (query) => listApprovals(query, client),
     flows: (query) => listFlows(query, client),
     flowReport: (query) => readFlowReport(query, client),
+    erase: (request) => erase(request, client),
+    erasureKey: () => readErasureKey(client),
     audit: (query) => readAuditLog(query, client),
     costs: (query) => readCosts(query, client),
     series: (query) => readTenantSeries(query, client),

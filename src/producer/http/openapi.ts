@@ -7,6 +7,7 @@ import { agentView } from '../../shared/contract/agent/agent.ts';
 import type { Scope } from '../../shared/contract/config.ts';
 import { decisionRequest } from '../../shared/contract/control.ts';
 import { errorCode, errorInfo } from '../../shared/base/errors.ts';
+import { erasureReceipt } from '../../shared/contract/erasure/receipt.ts';
 import { eventSchema, eventVariants, pendingItem, pendingView, runResult } from '../../shared/contract/event.ts';
 import { attempt } from '../../shared/contract/journal/journal.ts';
 import { decisionView } from '../../shared/contract/decisions.ts';
@@ -88,6 +89,7 @@ z.globalRegistry
   .add(seriesReport, { id: 'SeriesReport' })
   .add(flowView, { id: 'Flow' })
   .add(auditView, { id: 'AuditEntry' })
+  .add(erasureReceipt, { id: 'ErasureReceipt' })
   .add(flowReport, { id: 'FlowReport' })
   .add(batchView, { id: 'Batch' })
   .add(runsBatchRequest, { id: 'RunsBatchRequest' })

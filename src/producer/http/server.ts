@@ -27,6 +27,7 @@ import { auditRoutes } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
 import { consoleRoutes } from './routes/console.ts';
 import { decisionRoutes } from './routes/decisions.ts';
+import { erasureRoutes } from './routes/erasures.ts';
 import { fileRoutes } from './routes/openai/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { flowRoutes } from './routes/flows.ts';
@@ -142,6 +143,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   seriesRoutes,
   flowRoutes,
   auditRoutes,
+  erasureRoutes,
   fleetRoutes,
   mcpPinRoutes,
   threadRoutes,

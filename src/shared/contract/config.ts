@@ -217,6 +217,13 @@ export const configSchema = z.object({
     .describe(
       'What archived runs may take together where `ARTIFACT_STORE` is `redis`, in bytes: the oldest go first. A folder and a bucket have no bound but `ARCHIVE_TTL_S`.',
     ),
+  ERASURE_KEY: z
+    .string()
+    .regex(/^[A-Za-z0-9+/]{43}=$/, 'must be 32 bytes in base64: openssl rand -base64 32')
+    .optional()
+    .describe(
+      'Of producers: the seed of the Ed25519 key that receipts of erasures are signed with, 32 bytes in base64 (`openssl rand -base64 32`). Unset: one is made once and kept in Redis.',
+    ),
   QUEUE_MAX_LENGTH: positive
     .default(1_000_000)
     .describe('Waiting jobs at which the producer answers 429 `queue_full`.'),

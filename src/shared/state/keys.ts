@@ -196,6 +196,10 @@ const fileKeyNames = (prefix: string) => ({
   /** Sorted set of archived runs whose bytes Redis keeps, by end and size, and the bytes of all of them. */
   archived: `${prefix}:{archive}:runs`,
   archivedBytes: `${prefix}:{archive}:bytes`,
+  /** Hash of what erasures of a tenant have begun to remove, until their receipt is signed. */
+  erasing: (tenant: string) => `${prefix}:_:erasing:${tenant}`,
+  /** The seed of the key that receipts of erasures are signed with, where no setting has one. Kept for good. */
+  erasureKey: `${prefix}:_:erasure-key`,
   /** There for a while once a run is erased: when that was, in milliseconds. */
   erased: (runId: string) => `${prefix}:{${runId}}:erased`,
   /** There for as long as none of them is looked for again. */

@@ -1,8 +1,9 @@
 import { asRunError, RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
-import { runIdForExecution, sha256 } from '../../../shared/base/ids.ts';
+import { runIdForExecution } from '../../../shared/base/ids.ts';
 import type { BatchRecord, OpenLine } from '../../../shared/contract/batch-record.ts';
 import { isTerminalStatus, type RunRequestInput, type RunStatus } from '../../../shared/contract/run.ts';
 import type { Accepted } from '../../client/enqueue.ts';
+import { executionIdOf } from '../lines/execution-id.ts';
 import type { BatchLine } from '../lines/line.ts';
 import { submit } from '../submit.ts';
 import type { OwnBatch } from './own-batch.ts';
@@ -10,7 +11,6 @@ import type { OwnBatch } from './own-batch.ts';
 /** Lines that are begun in one go, and their bytes. */
 const groupLines = 100;
 const groupBytes = 1024 * 1024;
-const maxExecutionId = 120;
 
 /** A line of the file with what is kept of it while it is open. */
 export interface PlacedLine {
@@ -25,12 +25,6 @@ export function placed(place: number, line: BatchLine, { name, round }: BatchRec
   const executionId = executionIdOf(name, key);
   const open = { line: number, id, offset, length, executionId, round: round === 0 ? 0 : undefined };
   return { place, line, open };
-}
-
-/** The same line of a batch of the same name is the same run. */
-function executionIdOf(name: string, key: string): string {
-  const id = `batch:${name}:${key}`;
-  return id.length <= maxExecutionId ? id : `batch:${sha256(id).slice(0, 40)}`;
 }
 
 /** Neighbours together, so many that they are begun in one go. */

@@ -9,12 +9,12 @@ import type { ReachedKeys } from '../../../shared/state/keys.ts';
 /** The files of all tenants, in a store that is opened when it is first needed. */
 export class OwnFiles implements AsyncDisposable {
   readonly store: FileStore;
-  readonly #place: ArtifactStore;
+  readonly place: ArtifactStore;
   readonly #reached: ReachedKeys;
   #opened: Promise<OpenedBlobs> | undefined;
 
   constructor(place: ArtifactStore, maxTenantBytes: number, reached: ReachedKeys) {
-    this.#place = place;
+    this.place = place;
     this.#reached = reached;
     const blobs = () => this.blobs();
     this.store = openFileStore({ ...reached, clock: systemClock, blobs, maxTenantBytes });
@@ -22,7 +22,7 @@ export class OwnFiles implements AsyncDisposable {
 
   /** Throws `invalid_config` for a folder or a bucket that cannot be written to; the next call tries again. */
   async blobs(): Promise<Blobs> {
-    this.#opened ??= openBlobs(this.#place, { ...this.#reached, clock: systemClock });
+    this.#opened ??= openBlobs(this.place, { ...this.#reached, clock: systemClock });
     try {
       return (await this.#opened).blobs;
     } catch (error) {
@@ -34,10 +34,10 @@ export class OwnFiles implements AsyncDisposable {
   /** Opens the store now. Logs a warning, later, where the folder is not the one that other processes use. Throws as `blobs`. */
   async open(log: Warnings): Promise<void> {
     await this.blobs();
-    if (this.#place.kind !== 'folder') return;
+    if (this.place.kind !== 'folder') return;
     const failed = (error: unknown) =>
       log.warn({ err: error }, 'the folder of files cannot be compared with that of others');
-    announceFolder(this.#place.root, { ...this.#reached, log }).catch(failed);
+    announceFolder(this.place.root, { ...this.#reached, log }).catch(failed);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

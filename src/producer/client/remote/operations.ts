@@ -12,6 +12,7 @@ import type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from '.
 import type { OpenTurn } from '../chat/known-turn.ts';
 import type { ChatOptions, ChatTurnRequest } from '../chat/open-turn.ts';
 import type { DecideOptions, DecisionAnswer } from '../decide.ts';
+import type { EraseRequest, ErasureAnswer } from '../erase/request.ts';
 import type { Operations } from '../operations.ts';
 import type { RedriveAnswer, RedriveRequest } from '../redrive.ts';
 import type { RunFilter } from '../run-filter.ts';
@@ -29,6 +30,8 @@ import { RemoteThreads } from './threads.ts';
 
 /** A call that goes through many runs. */
 const manyAnswerMs = 60_000;
+/** Long, for it may wait for runs to end. */
+const eraseMs = 300_000;
 const maxMediaBytes = 256 * 1024 * 1024;
 
 /** The client over HTTP. Asks nothing yet. Throws `invalid_config` for a URL or a key of a wrong form. */
@@ -70,6 +73,8 @@ function remoteOperations(link: Link): Operations {
     approvals: (query) => link.json({ path: '/v1/approvals', query }),
     flows: (query) => link.json({ path: '/v1/flows', query }),
     flowReport: (query) => link.json({ path: '/v1/flows/report', query, answerMs: manyAnswerMs }),
+    erase: (request) => erase(link, request),
+    erasureKey: () => link.json({ path: '/v1/erasure-key' }),
     audit: (query) => link.json({ path: '/v1/audit', query: { ...query } }),
     costs: (query) => link.json({ path: '/v1/costs', query: { ...query } }),
     series: (query) => link.json({ path: '/v1/metrics/series', query: { ...query } }),
@@ -90,6 +95,27 @@ function remoteOperations(link: Link): Operations {
     },
     close: async () => link.close(),
   };
+}
+
+/** Sent again it goes on where the first one was: its receipt is then about what was left. */
+async function erase(
+  link: Link,
+  { run, thread, metadata, cancel, threads, cursor, limit }: EraseRequest,
+): Promise<ErasureAnswer> {
+  const flags = { cancel: cancel || undefined, threads: threads || undefined };
+  const asked = { method: 'DELETE', answerMs: eraseMs } as const;
+  const kept: ErasureAnswer['kept'] = [];
+  if (run !== undefined) {
+    const { receipt } = await link.json<ErasureAnswer>({ ...asked, path: at`/v1/runs/${run}`, query: flags });
+    return { receipt, kept };
+  }
+  if (thread !== undefined) {
+    const query = { runs: true, cancel: flags.cancel };
+    const { receipt } = await link.json<ErasureAnswer>({ ...asked, path: at`/v1/threads/${thread}`, query });
+    return { receipt, kept };
+  }
+  const query = { ...flags, cursor, limit, ...filterQuery({ metadata }) };
+  return await link.json({ ...asked, path: '/v1/runs', query });
 }
 
 interface Counted {

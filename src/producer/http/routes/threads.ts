@@ -5,6 +5,8 @@ import { threadChanges, maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errors, route, threadIdParam, wholeNumberParam } from '../openapi.ts';
 import { jsonText } from '../../../shared/base/json.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { erasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread.ts';
 import { Readable } from 'node:stream';
 
@@ -42,9 +44,16 @@ const deleteRoute = route('write', {
   operationId: 'deleteThread',
   summary: 'Delete a thread',
   description:
-    'With its whole log. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
+    'With its whole log; `runs=true` (scope `admin` as well): with all of its runs, as `DELETE /v1/runs/{id}` erases them, and the answer has a signed receipt. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
   params: threadIdParam,
-  response: { 200: z.object({ threadId: z.string(), deleted: z.literal(true) }), ...errors },
+  querystring: z.strictObject({
+    runs: z.enum(['true', 'false']).optional().describe('`true`: erase its runs, too.'),
+    cancel: z.enum(['true', 'false']).optional().describe('With `runs=true`: cancel what has not ended first.'),
+  }),
+  response: {
+    200: z.object({ threadId: z.string(), deleted: z.literal(true), receipt: erasureReceipt.optional() }),
+    ...errors,
+  },
 });
 
 const purgeRoute = route('admin', {
@@ -123,7 +132,12 @@ export function threadRoutes(app: App): void {
     updateRoute,
     async ({ mill, params, body }) => await mill.threads.update(params.id, body),
   );
-  app.delete('/v1/threads/:id', deleteRoute, async ({ mill, params }) => {
+  app.delete('/v1/threads/:id', deleteRoute, async ({ mill, params, query: { runs, cancel } }) => {
+    if (runs === 'true') {
+      const { receipt } = await mill.erase({ thread: params.id, cancel: cancel === 'true' });
+      return { threadId: params.id, deleted: true as const, receipt };
+    }
+    if (cancel !== undefined) throw new RunError('validation', 'cancel: needs runs=true');
     await mill.threads.delete(params.id);
     return { threadId: params.id, deleted: true as const };
   });

@@ -110,6 +110,18 @@ class StoredFilesOfRuns implements MediaStore {
   }
 }
 
+/** Removes a file at once. Answers whether it was there. */
+export async function dropMedia(
+  { reach, keys, blobs }: Pick<MediaDeps, 'reach' | 'keys' | 'blobs'>,
+  tenant: string,
+  sha256: string,
+): Promise<boolean> {
+  const key = keys.media(tenant, sha256);
+  const isBlob = await reach((redis) => redis.hexists(key, 'blobBytes'));
+  if (isBlob === 1) await (await blobs()).drop(blobOwner(tenant, sha256));
+  return (await reach((redis) => redis.unlink(key))) === 1;
+}
+
 /** Tenants share the store: the same bytes of two of them are two blobs. */
 function blobOwner(tenant: string, sha256: string): string {
   return `media-${sha256OfText(`${tenant}\0${sha256}`)}`;

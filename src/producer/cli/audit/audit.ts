@@ -1,18 +1,18 @@
-import { defined } from '../../shared/base/collections.ts';
-import { assertNever } from '../../shared/base/errors.ts';
-import { runId as runIdSchema } from '../../shared/base/ids.ts';
-import { auditKind } from '../../shared/contract/audit.ts';
-import { formatUsd } from '../../shared/contract/plain/amounts.ts';
-import type { AuditQuery, AuditView } from '../client/audit/audit.ts';
-import type { Millrace } from '../client/millrace.ts';
-import { examples, exitCodes, printJson, type AddCommand } from './cli.ts';
-import { wholeNumber } from './options/arguments.ts';
-import { asJson, choice, command, text, value, valueOr } from './options/command.ts';
-import { openClient } from './options/open-client.ts';
-import { since, timeForms } from './options/when.ts';
-import { listTable, nameColumn, textColumn } from './show/list-table.ts';
-import { dateTime, dim } from './show/paint.ts';
-import { oneLine } from '../../shared/base/words.ts';
+import { defined } from '../../../shared/base/collections.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import { runId as runIdSchema } from '../../../shared/base/ids.ts';
+import { auditKind } from '../../../shared/contract/audit.ts';
+import { formatUsd } from '../../../shared/contract/plain/amounts.ts';
+import type { AuditQuery, AuditView } from '../../client/audit/audit.ts';
+import type { Millrace } from '../../client/millrace.ts';
+import { examples, exitCodes, printJson, type AddCommand } from '../cli.ts';
+import { wholeNumber } from '../options/arguments.ts';
+import { asJson, choice, command, text, value, valueOr } from '../options/command.ts';
+import { openClient } from '../options/open-client.ts';
+import { since, timeForms } from '../options/when.ts';
+import { listTable, nameColumn, textColumn } from '../show/list-table.ts';
+import { dateTime, dim } from '../show/paint.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 
 export const addAudit: AddCommand = (program, act) => {
   const audit = program

@@ -1,0 +1,144 @@
+import { writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { defined } from '../../../shared/base/collections.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { jsonOr, isRecord } from '../../../shared/base/json.ts';
+import { verifyReceipt, type ErasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
+import type { EraseRequest, ErasureAnswer } from '../../client/erase/request.ts';
+import type { Millrace } from '../../client/millrace.ts';
+import { examples, exitCodes, printJson, type AddCommand } from '../cli.ts';
+import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
+import { openClient } from '../options/open-client.ts';
+import { keyValue } from '../options/arguments.ts';
+import { count } from '../../../shared/base/words.ts';
+
+const options = [
+  value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
+  text('--thread <thread>', 'this thread, with all of its runs'),
+  flag('--threads', 'also the threads of these runs, with all runs of them'),
+  flag('--cancel', 'cancel what has not ended first'),
+  flag('--yes', 'do not ask: needed with --metadata and --thread'),
+  text('-o, --output <file>', 'write the receipts to this file, one a line'),
+  asJson,
+];
+type Options = ValuesOf<typeof options>;
+
+export const addErase = command('erase [run]', {
+  description: 'Erase a run, a thread, or all runs with some metadata, for good, and keep the signed receipt.',
+  options,
+  help:
+    examples(
+      'millrace erase 01K9Z5N3T8R6V2X4B7C1D0E9FG -o receipt.json',
+      'millrace erase --metadata user=42 --threads --yes -o receipts.jsonl',
+      'millrace erase --thread customer-42 --cancel --yes --json',
+    ) + '\n\nExits with 1 when something was left: it says what, and why.',
+  work: async (cli, run, asked) => {
+    await using mill = openClient(cli);
+    const request = await requestOf(mill, run, asked);
+    const answers: ErasureAnswer[] = [];
+    for (let cursor: string | undefined; ;) {
+      cli.interrupted.throwIfAborted();
+      const answer = await mill.erase(defined({ ...request, cursor }));
+      answers.push(answer);
+      cursor = answer.cursor;
+      if (cursor === undefined) break;
+    }
+    const receipts = answers.map(({ receipt }) => receipt);
+    const kept = answers.flatMap((answer) => answer.kept);
+    if (asked.output !== undefined)
+      await writeFile(
+        resolve(cli.cwd, asked.output),
+        receipts.map((receipt) => `${JSON.stringify(receipt)}\n`).join(''),
+      );
+    if (asked.json) printJson(cli, { receipts, kept });
+    else if (asked.output === undefined)
+      for (const receipt of receipts) cli.stdout.write(`${JSON.stringify(receipt)}\n`);
+    for (const left of kept) cli.stderr.write(`Left: ${left.runId} (${left.reason})\n`);
+    cli.stderr.write(`${summaryOf(receipts)}\n`);
+    return kept.length === 0 ? exitCodes.ok : exitCodes.failed;
+  },
+});
+
+async function requestOf(mill: Millrace, run: string | undefined, asked: Options): Promise<EraseRequest> {
+  const { metadata, thread, threads, cancel, yes } = asked;
+  if ([run, thread, metadata].filter((given) => given !== undefined).length !== 1)
+    throw new RunError('validation', 'say what: a run, --thread THREAD, or --metadata KEY=VALUE, one of them');
+  if (run === undefined && !yes) throw new RunError('validation', 'this erases for good: add --yes');
+  const how = { threads, cancel };
+  if (run !== undefined) return defined({ run: await wholeId(mill, run), ...how });
+  return defined({ thread, metadata, ...how });
+}
+
+/** Also of a run that a killed erasure has left without a record. */
+async function wholeId(mill: Millrace, run: string): Promise<string> {
+  return /^[0-9A-HJKMNP-TV-Z]{26}$/.test(run) ? run : await mill.findRunId(run);
+}
+
+function summaryOf(receipts: readonly ErasureReceipt[]): string {
+  const sum = (of: (receipt: ErasureReceipt) => number) => receipts.reduce((total, receipt) => total + of(receipt), 0);
+  const [runs, threads] = [sum((receipt) => receipt.runs.length), sum((receipt) => receipt.threads.length)];
+  return `Erased: ${count(runs)} runs, ${count(threads)} threads.`;
+}
+
+const verify = command('verify <file>', {
+  description: 'Say whether receipts of erasures are as they were signed.',
+  options: [
+    text(
+      '--key <key>',
+      'the public key, base64, as `GET /v1/erasure-key` had it (default: the one of this installation)',
+    ),
+    asJson,
+  ],
+  help: examples(
+    'millrace receipt verify receipts.jsonl',
+    'millrace receipt verify receipt.json --key 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=',
+  ),
+  work: async (cli, file, { key, json }) => {
+    const receipts = receiptsIn(readText(resolve(cli.cwd, file)));
+    const publicKey = key ?? (await ownKey(cli));
+    const found = receipts.map((receipt) => ({
+      receiptId: isRecord(receipt) ? String(receipt['receiptId']) : '',
+      valid: verifyReceipt(receipt, publicKey),
+    }));
+    if (json) printJson(cli, found);
+    else for (const { receiptId, valid } of found) cli.stdout.write(`${valid ? 'valid' : 'NOT VALID'} ${receiptId}\n`);
+    return found.every(({ valid }) => valid) ? exitCodes.ok : exitCodes.failed;
+  },
+});
+
+async function ownKey(cli: Parameters<typeof openClient>[0]): Promise<string> {
+  await using mill = openClient(cli);
+  return (await mill.erasureKey()).publicKey;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new RunError('validation', `${path} cannot be read`, { cause });
+  }
+}
+
+/** One document, or one a line. An answer over HTTP has its receipt within. */
+function receiptsIn(content: string): readonly unknown[] {
+  const whole = jsonOr(content);
+  const values =
+    whole === undefined
+      ? content
+          .split('\n')
+          .filter((line) => line.trim() !== '')
+          .map(jsonOr)
+      : [whole];
+  if (values.length === 0 || values.includes(undefined))
+    throw new RunError('validation', 'the file is neither a receipt, nor one a line');
+  return values.map((found) => (isRecord(found) && isRecord(found['receipt']) ? found['receipt'] : found));
+}
+
+export const addReceipt: AddCommand = (program, act) => {
+  const receipt = program
+    .command('receipt')
+    .description('Verify receipts of erasures.')
+    .addHelpText('after', examples('millrace receipt verify receipt.json'));
+  verify(receipt, act);
+};

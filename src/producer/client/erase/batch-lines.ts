@@ -1,0 +1,168 @@
+import { Buffer } from 'node:buffer';
+import { RunError } from '../../../shared/base/errors.ts';
+import { batchId } from '../../../shared/contract/batch.ts';
+import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
+import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
+import type { FilePart } from '../../../shared/contract/files.ts';
+import { redisBatches } from '../../../shared/state/batch/batches.ts';
+import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import type { TenantClient } from '../client-core.ts';
+
+const pageSize = 100;
+/** A batch may have a name that others have, too; so many of a tenant are looked at for it. */
+const maxBatches = 1_000;
+/** Outputs of batches of a tenant. */
+const maxOutputs = 10_000;
+
+/** The batches that a run can be a line of: by their id, or by a name of the author's. */
+export async function batchesNamed(name: string, { core, tenant }: TenantClient): Promise<readonly BatchRecord[]> {
+  const list = async (after: string | undefined) =>
+    await core.reach((redis) => redisBatches({ redis, keys: core.keys }).list(tenant, pageSize, after));
+  if (batchId.safeParse(name).success) {
+    const found = await core.reach((redis) => redisBatches({ redis, keys: core.keys }).loadWithOpen(name));
+    return found?.record.tenant === tenant ? [found.record] : [];
+  }
+  const named: BatchRecord[] = [];
+  let after: string | undefined;
+  for (let looked = 0; looked < maxBatches; looked += pageSize) {
+    const page = await list(after);
+    named.push(...(page?.found ?? []).map(({ record }) => record).filter((record) => record.name === name));
+    after = page?.found.at(-1)?.record.id;
+    if (!page?.hasMore) break;
+  }
+  return named;
+}
+
+/** Is a batch of this name still working on its lines? */
+export async function isBatchOpen(name: string, client: TenantClient): Promise<boolean> {
+  return (await batchesNamed(name, client)).some(({ status }) => !isEndedBatch(status));
+}
+
+/** Overwrites, or only counts, the lines that these runs have in the files of their batches, which have ended. Lengths stay. */
+export async function eraseLines(
+  runs: readonly PlannedRun[],
+  client: TenantClient,
+  how: 'count' | 'erase',
+): Promise<number> {
+  const byBatch = Map.groupBy(
+    runs.filter(({ batch }) => batch !== undefined),
+    ({ batch }) => batch ?? '',
+  );
+  let count = 0;
+  for (const [name, lines] of byBatch)
+    for (const record of await batchesNamed(name, client)) count += await eraseInBatch(record, lines, client, how);
+  return count;
+}
+
+async function eraseInBatch(
+  record: BatchRecord,
+  runs: readonly PlannedRun[],
+  client: TenantClient,
+  how: 'count' | 'erase',
+): Promise<number> {
+  const { isCsv } = await import('../../batch/advance/input.ts');
+  const division = isCsv(record) ? 'records' : 'lines';
+  const ids = runs.map(({ runId }) => runId);
+  let count = 0;
+  for (const { id } of await outputsOf(record, client)) {
+    const info = await client.core.files.store.info(client.tenant, id);
+    const file = new PartedFile(id, info?.parts ?? [], client);
+    count += await file.eraseWhere(division, (text) => ids.some((runId) => text.includes(runId)), how);
+  }
+  return count + (await eraseInput(record, runs, client, how));
+}
+
+/** The files that a batch has written, those of before it was redriven too: their names begin with its id. */
+async function outputsOf({ id }: BatchRecord, { core, tenant }: TenantClient) {
+  const query = { purpose: 'batch_output', limit: maxOutputs } as const;
+  const { data } = await core.files.store.list(tenant, query);
+  return data.filter(({ filename }) => filename.startsWith(`${id}_`));
+}
+
+/** Lines of the input are known by the execution ids of their runs. */
+async function eraseInput(
+  record: BatchRecord,
+  runs: readonly PlannedRun[],
+  client: TenantClient,
+  how: 'count' | 'erase',
+): Promise<number> {
+  const { core, tenant } = client;
+  const { request, name } = record;
+  const [{ BatchInput, isCsv }, { executionIdOf }] = await Promise.all([
+    import('../../batch/advance/input.ts'),
+    import('../../batch/lines/execution-id.ts'),
+  ]);
+  const info = await core.files.store.info(tenant, request.input_file_id);
+  if (!info) return 0;
+  const wanted = new Set(runs.map(({ executionId = '' }) => executionId.replace(/:r\d+$/, '')));
+  const found: (readonly [number, number])[] = [];
+  try {
+    for await (const [, { key, offset, length }] of new BatchInput(record, core.files.store).all())
+      if (wanted.has(executionIdOf(name, key)) && length > 0) found.push([offset, length]);
+  } catch (error) {
+    // The rest of a file that cannot be read as lines was never asked of any agent.
+    if (!(error instanceof RunError && error.code === 'validation')) throw error;
+  }
+  const file = new PartedFile(request.input_file_id, info.parts, client);
+  if (how === 'erase') for (const [offset, length] of found) await file.overwrite(offset, length, isCsv(record));
+  return found.length;
+}
+
+/** The bytes of a file of which parts can be replaced by others of the same length. */
+class PartedFile {
+  readonly #id: string;
+  readonly #parts: readonly FilePart[];
+  readonly #client: TenantClient;
+
+  constructor(id: string, parts: readonly FilePart[], client: TenantClient) {
+    this.#id = id;
+    this.#parts = parts;
+    this.#client = client;
+  }
+
+  async eraseWhere(
+    division: 'lines' | 'records',
+    isMeant: (text: string) => boolean,
+    how: 'count' | 'erase',
+  ): Promise<number> {
+    const { rawLines } = await import('../../batch/lines/raw-lines.ts');
+    const found: (readonly [number, number])[] = [];
+    for await (const { offset, length, content } of rawLines(this.#bytes(), division)) {
+      // One that is too long to be read as a line is between those beside it.
+      if (content && isMeant(content.toString('utf8'))) found.push([offset, length]);
+    }
+    if (how === 'erase')
+      for (const [offset, length] of found) await this.overwrite(offset, length, division === 'records');
+    return found.length;
+  }
+
+  /** Puts a note in the place of a line, or nothing but spaces where it is too short, or a row of a CSV. */
+  async overwrite(offset: number, length: number, isCsv: boolean): Promise<void> {
+    const note = isCsv || length < erased.length ? '' : erased;
+    const filler = Buffer.from(note.padEnd(length, ' '));
+    const blobs = await this.#client.core.files.blobs();
+    let at = 0;
+    for (const { name, bytes: size } of this.#parts) {
+      const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
+      if (first < last) {
+        const bytes = await blobs.read(this.#id, name, 0, size);
+        if (bytes) {
+          const changed = Buffer.from(bytes);
+          filler.copy(changed, first, at + first - offset, at + last - offset);
+          await blobs.put(this.#id, name, changed, Date.now());
+        }
+      }
+      at += size;
+    }
+  }
+
+  async *#bytes(): AsyncGenerator<Uint8Array> {
+    const blobs = await this.#client.core.files.blobs();
+    for (const { name, bytes: size } of this.#parts) {
+      const bytes = await blobs.read(this.#id, name, 0, size);
+      yield bytes ?? new Uint8Array(size);
+    }
+  }
+}
+
+const erased = '{"erased":true}';

@@ -1,0 +1,173 @@
+import { asRunError, RunError } from '../../../shared/base/errors.ts';
+import { newNonce, sha256 } from '../../../shared/base/ids.ts';
+import { canonicalJson } from '../../../shared/base/json.ts';
+import { parseAs } from '../../../shared/base/problems.ts';
+import { defined } from '../../../shared/base/collections.ts';
+import {
+  noCounts,
+  receiptSha256,
+  type ErasedCounts,
+  type ErasureKeyView,
+  type ErasureReceipt,
+  type UnsignedReceipt,
+} from '../../../shared/contract/erasure/receipt.ts';
+import {
+  dropPlans,
+  plansOf,
+  writePlan,
+  type ErasurePlan,
+  type NamedPlan,
+} from '../../../shared/state/erasure/plans.ts';
+import { erasureKey } from '../../../shared/state/erasure/signing-key.ts';
+import { requireOperator, runNotFound, safeInput } from '../accept/validate.ts';
+import { noteDeed } from '../audit/note-deed.ts';
+import { reach, type TenantClient } from '../client-core.ts';
+import { eachFitting } from './fitting.ts';
+import { threadEntries } from './find.ts';
+import { planOf, type Reason } from './plan.ts';
+import { removePlanned } from './remove.ts';
+import { eraseRequest, type Asked, type ErasureAnswer, type EraseRequest } from './request.ts';
+
+/** A call that has more to do than it can in this time leaves the rest to another. */
+const maxWorkMs = 20_000;
+
+/**
+ * Erases runs with all that belongs to them, and answers a signed receipt. What it is about to remove is written down first: the same
+ * request again, after a crash, removes the rest and its receipt counts all. Throws `forbidden` for a caller, `run_not_found`, `not_found`,
+ * `concurrent_run` for a run that has not ended, `validation`.
+ */
+export async function erase(input: EraseRequest, client: TenantClient): Promise<ErasureAnswer> {
+  requireOperator(client, 'erasing data');
+  const asked = parseAs(eraseRequest, safeInput(input), 'the request is not valid');
+  const { run, thread, metadata: labels } = asked;
+  const digest = sha256(canonicalJson(defined({ run, thread, labels })));
+  const done = new Map<string, ErasurePlan>();
+  // What an earlier request has begun.
+  const left = await reach(client, ({ core, redis, tenant }) => plansOf({ redis, keys: core.keys }, tenant, digest));
+  for (const [name, plan] of left) {
+    await removePlanned(plan, client);
+    done.set(name, plan);
+  }
+  const carryOut = async (seeds: Seeds): Promise<Reason | undefined> => {
+    const plan = await planOf(seeds, asked, client);
+    if (typeof plan === 'string') return plan;
+    const named: NamedPlan = [newNonce(), { ...plan, asked: digest }];
+    await reach(client, ({ core, redis, tenant }) => writePlan({ redis, keys: core.keys }, tenant, named));
+    await removePlanned(named[1], client);
+    done.set(...named);
+    return undefined;
+  };
+  const rest =
+    labels === undefined
+      ? await eraseOne(asked, done.size > 0, carryOut, client)
+      : await eraseMany(asked, carryOut, client);
+  const receipt = await receiptFor(asked, [...done.values()], client);
+  await reach(client, ({ core, redis, tenant }) => dropPlans({ redis, keys: core.keys }, tenant, [...done.keys()]));
+  return defined({ receipt, ...rest });
+}
+
+interface Seeds {
+  readonly runs: readonly string[];
+  readonly threads: readonly string[];
+}
+type CarryOut = (seeds: Seeds) => Promise<Reason | undefined>;
+type Rest = Pick<ErasureAnswer, 'kept' | 'cursor'>;
+
+/** Throws why it cannot be erased. `wasBegun`: there need not be anything left of it. */
+async function eraseOne(
+  { run, thread }: Asked,
+  wasBegun: boolean,
+  carryOut: CarryOut,
+  client: TenantClient,
+): Promise<Rest> {
+  const why = await carryOut({ runs: run === undefined ? [] : [run], threads: thread === undefined ? [] : [thread] });
+  if (why === undefined || (why === 'gone' && wasBegun)) return { kept: [] };
+  if (why === 'gone' && thread !== undefined && (await threadEntries(thread, client)) === undefined)
+    throw new RunError('not_found', `there is no thread ${thread}`);
+  throw refusal(why, run ?? '');
+}
+
+function refusal(why: Reason, run: string): RunError {
+  switch (why) {
+    case 'gone':
+      return runNotFound(run);
+    case 'open':
+      return new RunError(
+        'concurrent_run',
+        `run ${run}, or one of its family, has not ended: cancel it first, or ask with cancel`,
+      );
+    case 'in_thread':
+      return new RunError(
+        'validation',
+        `run ${run} has its text in a thread: erase the thread with its runs, or ask with threads`,
+      );
+    case 'child':
+      return new RunError('validation', `run ${run} works for another run, which has its answer: erase that one`);
+    case 'in_open_batch':
+      return new RunError(
+        'concurrent_run',
+        `run ${run} is a line of a batch that has not ended: cancel the batch, or wait`,
+      );
+    default:
+      return new RunError('validation', `run ${run} is tied to more than 10,000 others: erase these first`);
+  }
+}
+
+/** One after the other: runs of a thread are gone together. */
+async function eraseMany(asked: Asked, carryOut: CarryOut, client: TenantClient): Promise<Rest> {
+  const until = performance.now() + maxWorkMs;
+  const kept: ErasureAnswer['kept'] = [];
+  let matched = 0;
+  for await (const { runId, cursor } of eachFitting(asked.metadata ?? {}, asked.cursor, client)) {
+    if (runId !== undefined) {
+      const why = await carryOut({ runs: [runId], threads: [] }).catch(asReason);
+      if (why !== undefined && why !== 'gone' && why !== 'fits') kept.push({ runId, reason: why });
+      matched += 1;
+    }
+    if (cursor !== undefined && (matched >= asked.limit || performance.now() > until)) return { kept, cursor };
+  }
+  return { kept };
+}
+
+/** A run that was redriven, or a thread that is used again, since it was looked at. */
+function asReason(thrown: unknown): Reason {
+  if (asRunError(thrown).code === 'concurrent_run') return 'open';
+  throw thrown;
+}
+
+async function receiptFor(asked: Asked, plans: readonly ErasurePlan[], client: TenantClient): Promise<ErasureReceipt> {
+  const { tenant, by } = client;
+  const { run, thread, metadata: labels } = asked;
+  const of = run !== undefined ? 'run' : thread !== undefined ? 'thread' : 'runs';
+  const sum = (pick: (plan: ErasurePlan) => number) => plans.reduce((total, plan) => total + pick(plan), 0);
+  const names = Object.keys(noCounts) as (keyof ErasedCounts)[];
+  const unsigned: UnsignedReceipt = defined({
+    kind: 'millrace.erasure-receipt',
+    v: 1,
+    receiptId: newNonce(),
+    tenant,
+    at: new Date().toISOString(),
+    by,
+    of,
+    metadataKeys: labels && Object.keys(labels).sort(),
+    runs: [...new Set(plans.flatMap((plan) => plan.runs.map(({ runId }) => runId)))].sort(),
+    threads: [...new Set(plans.flatMap(({ threads }) => threads))].sort(),
+    erased: Object.fromEntries(names.map((name) => [name, sum(({ counts }) => counts[name])])) as ErasedCounts,
+    kept: { media: sum(({ kept }) => kept.media), files: sum(({ kept }) => kept.files) },
+  });
+  return await reach(client, async (at) => {
+    const { core, redis } = at;
+    const key = await erasureKey({ redis, keys: core.keys }, core.erasureKey);
+    const { receiptId, runs, threads } = unsigned;
+    const counts = { runs: runs.length, threads: threads.length };
+    await noteDeed(at, { kind: 'erasure', receiptId, receiptSha256: receiptSha256(unsigned), of, ...counts });
+    return key.sign(unsigned);
+  });
+}
+
+/** The public half of the key that receipts of this installation are signed with. */
+export async function readErasureKey(client: TenantClient): Promise<ErasureKeyView> {
+  return await reach(client, async ({ core, redis }) => {
+    return (await erasureKey({ redis, keys: core.keys }, core.erasureKey)).view;
+  });
+}

@@ -1,0 +1,102 @@
+import { systemClock } from '../../../shared/base/clock.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { lifecycleEntries } from '../../../shared/state/erasure/lifecycle-entries.ts';
+import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import { eraseResults } from '../../../shared/state/erasure/results.ts';
+import { dropMedia } from '../../../shared/state/results/media-store.ts';
+import { removeThread } from '../../../shared/state/thread/list.ts';
+import { removeConversation } from '../../../shared/state/wire/conversations.ts';
+import { forgetRun } from '../../../shared/state/wire/forget-run.ts';
+import { reach, type TenantClient } from '../client-core.ts';
+import { eraseLines } from './batch-lines.ts';
+
+/**
+ * Removes everything of a plan. May stop anywhere and be done again: what is gone stays gone. The record of a run goes before its
+ * archive, which is the last place where it can be found. Throws `concurrent_run` for a run that was redriven meanwhile.
+ */
+export async function removePlanned(plan: ErasurePlan, client: TenantClient): Promise<void> {
+  const { core, tenant } = client;
+  const reached = { keys: core.keys, reach: core.reach.bind(core), blobs: () => core.files.blobs() };
+  for (const { runId } of plan.runs) await core.lifecycle.publish(runId);
+  await eraseLines(plan.runs, client, 'erase');
+  await removeLifecycle(plan.runs, client);
+  for (const run of plan.runs) await removeRun(run, client);
+  for (const threadId of plan.threads) await removeWholeThread(threadId, client);
+  for (const digest of plan.media) await dropMedia(reached, tenant, digest);
+  for (const id of plan.files) await core.files.store.remove(tenant, id);
+  for (const { runId } of plan.runs) await core.archive.drop(tenant, runId);
+}
+
+async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {
+  const { core, tenant } = client;
+  const { runId, queue, segment = 0 } = run;
+  await removeJobs(queue, runId, segment, client);
+  await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
+  await reach(client, async ({ redis }) => {
+    await forgetRun({ redis, keys: core.keys }, runId, tenant);
+    // A record that had expired leaves what lives longer.
+    await forgetLeft(runId, client);
+    await redis.zrem(core.keys.asking(tenant), runId);
+  });
+}
+
+/** The keys of a run whose record is gone. */
+async function forgetLeft(runId: string, { core }: TenantClient): Promise<void> {
+  const { journal, events, unpublished, claim, decisions, decided, inbox, relayed, later } = core.keys;
+  const own = [journal, events, unpublished, claim, decisions, decided, inbox, relayed, later].map((key) => key(runId));
+  await core.reach((redis) => redis.unlink(...own));
+}
+
+/** Jobs hold ids; what failed in one may be words of a provider. */
+async function removeJobs(queue: string | undefined, runId: string, segment: number, client: TenantClient) {
+  if (queue === undefined) return;
+  for (let at = 0; at <= segment; at++) await client.core.queues.remove(queue, runId, at).catch(() => false);
+}
+
+/** How many entries runs have in the stream of all runs. */
+export async function countLifecycle(runs: readonly PlannedRun[], client: TenantClient): Promise<number> {
+  let count = 0;
+  for await (const ids of lifecycleOf(runs, client)) count += ids.length;
+  return count;
+}
+
+async function removeLifecycle(runs: readonly PlannedRun[], client: TenantClient): Promise<void> {
+  const { core } = client;
+  for await (const ids of lifecycleOf(runs, client))
+    await core.reach((redis) => redis.xdel(core.keys.lifecycle, ...ids));
+}
+
+function lifecycleOf(runs: readonly PlannedRun[], { core }: TenantClient) {
+  const range = {
+    fromMs: Math.min(...runs.map(({ fromMs }) => fromMs)),
+    toMs: Math.max(...runs.map(({ toMs }) => toMs)),
+  };
+  const own = { keys: core.keys, reach: core.reach.bind(core) };
+  return lifecycleEntries(own, new Set(runs.map(({ runId }) => runId)), range);
+}
+
+const releaseMs = 5_000;
+
+/** A run that has just ended releases its thread a moment later. */
+async function removeWholeThread(threadId: string, client: TenantClient): Promise<void> {
+  const { core, tenant } = client;
+  const until = performance.now() + releaseMs;
+  for (;;) {
+    try {
+      await reach(client, ({ redis }) => removeThread(core.threadKeySpace(redis), { tenant, threadId }));
+      break;
+    } catch (error) {
+      if (!(error instanceof RunError)) throw error;
+      if (error.code === 'not_found') break;
+      if (error.code !== 'concurrent_run' || performance.now() > until) throw error;
+      await systemClock.sleep(100, core.closing);
+    }
+  }
+  await reach(client, async ({ redis }) => {
+    const member = `${tenant}:${threadId}`;
+    await removeConversation({ redis, keys: core.keys, tenant }, threadId);
+    // No run is left that could make the thread again.
+    await redis.unlink(core.keys.thread(tenant, threadId, 'left'));
+    await Promise.all([redis.zrem(core.keys.threadsEntered, member), redis.zrem(core.keys.threadChecks, member)]);
+  });
+}

@@ -1,0 +1,137 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { expect, inject, test } from 'vitest';
+import { verifyReceipt } from '../../../src/producer/index.ts';
+import { sha256 } from '../../../src/shared/base/ids.ts';
+import { submitBatch } from '../../support/batches.ts';
+import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
+
+const metadata = { user: 'u1' };
+
+/** A run that has ended, without a worker. */
+async function endedRun(
+  { mill }: ClientWorld,
+  more: Partial<Parameters<typeof mill.enqueue>[0]> = {},
+): Promise<string> {
+  const run = await mill.enqueue({ ...request, metadata, ...more });
+  await run.cancel();
+  return run.runId;
+}
+
+const file = (text: string) => [
+  { type: 'text' as const, text: 'Read it.' },
+  { type: 'file' as const, data: Buffer.from(text).toString('base64'), mediaType: 'text/plain', name: 'a.txt' },
+];
+
+test('a file that another run refers to stays, and goes with the last one', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [one, two, other] = [
+    await endedRun(world, { input: file('shared') }),
+    await endedRun(world, { input: file('shared'), metadata: { user: 'u2' } }),
+    await endedRun(world, { input: file('own') }),
+  ];
+  const isThere = async (text: string) => (await redis.exists(keys.media('default', sha256(text)))) === 1;
+  const { receipt } = await mill.erase({ metadata });
+  expect(receipt).toMatchObject({ runs: [one, other].sort(), erased: { media: 1 }, kept: { media: 1 } });
+  expect([await isThere('shared'), await isThere('own')]).toEqual([true, false]);
+  expect((await mill.erase({ run: two })).receipt).toMatchObject({ erased: { media: 1 }, kept: { media: 0 } });
+  expect(await isThere('shared')).toBe(false);
+});
+
+test('an uploaded file goes with the only run that it was an input of', async () => {
+  const world = await clientWorld();
+  const { mill } = world;
+  const { id } = await mill.files.upload(Buffer.from('Notes.'), { filename: 'n.txt', purpose: 'user_data' });
+  const { id: unused } = await mill.files.upload(Buffer.from('Others.'), { filename: 'o.txt', purpose: 'user_data' });
+  await endedRun(world, {
+    input: [
+      { type: 'text', text: `Not ${unused}.` },
+      { type: 'file', fileId: id },
+    ],
+  });
+  expect((await mill.erase({ metadata })).receipt.erased.files).toBe(1);
+  expect((await mill.files.list()).data.map((one) => one.id)).toEqual([unused]);
+});
+
+test('pages go on with the cursor until there is none', async () => {
+  const world = await clientWorld();
+  const runs = [await endedRun(world), await endedRun(world), await endedRun(world)].sort();
+  const kept = await endedRun(world, { metadata: { user: 'u2' } });
+  const first = await world.mill.erase({ metadata, limit: 2 });
+  const second = await world.mill.erase({ metadata, limit: 2, cursor: first.cursor ?? '' });
+  expect(second.cursor).toBeUndefined();
+  expect([...first.receipt.runs, ...second.receipt.runs].sort()).toEqual(runs);
+  expect((await world.mill.list()).runs.map(({ runId }) => runId)).toEqual([kept]);
+});
+
+test('a child goes with its parent only, and a parent with its child', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [parent, child] = [await endedRun(world), await endedRun(world, { metadata: {} })];
+  const lineage = { runId: parent, depth: 1, ancestors: [] };
+  await redis.hset(keys.run(child), { parent: JSON.stringify(lineage), parentRunId: parent });
+  expect(await codeOf(mill.erase({ run: child }))).toBe('validation');
+  expect((await mill.erase({ run: parent })).receipt.runs).toEqual([parent, child].sort());
+});
+
+test('a line of a batch that has not ended is left, and said to be', async () => {
+  const world = await clientWorld();
+  const { mill } = world;
+  const { id } = await submitBatch(mill, [{ id: 'a', input: 'x' }], { agent: 'support' });
+  const runId = await endedRun(world, { batch: id });
+  expect(await mill.erase({ metadata })).toMatchObject({ kept: [{ runId, reason: 'in_open_batch' }] });
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('concurrent_run');
+});
+
+test('requests that say nothing, or two things, or come from a caller are refused', async () => {
+  const { mill } = await clientWorld();
+  const run = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
+  for (const wrong of [{}, { run, thread: 't' }, { metadata: {} }, { run: 'x' }])
+    expect(await codeOf(mill.erase(wrong))).toBe('validation');
+  expect(await codeOf(mill.erase({ run }))).toBe('run_not_found');
+  expect(await codeOf(mill.erase({ thread: 't' }))).toBe('not_found');
+  expect(await codeOf(mill.forTenant('default', 'caller').erase({ metadata }))).toBe('forbidden');
+});
+
+test('a run of another tenant is not found, and stays', async () => {
+  const world = await clientWorld();
+  const runId = await endedRun(world);
+  const other = world.mill.forTenant('other');
+  expect(await codeOf(other.erase({ run: runId }))).toBe('run_not_found');
+  expect((await other.erase({ metadata })).receipt.runs).toEqual([]);
+  expect((await world.mill.get(runId)).status).toBe('cancelled');
+});
+
+test('producers that share a Redis sign with one key, and one with a setting with its own', async () => {
+  const erasureKey = randomBytes(32).toString('base64');
+  const own = await clientWorld({ erasureKey });
+  const { receipt } = await own.mill.erase({ metadata });
+  const { publicKey, keyId } = await own.mill.erasureKey();
+  expect([receipt.keyId, verifyReceipt(receipt, publicKey)]).toEqual([keyId, true]);
+  const { mill } = await clientWorld();
+  const keys = await Promise.all([mill.erasureKey(), mill.forTenant('other').erasureKey(), mill.erasureKey()]);
+  expect(new Set(keys.map((key) => key.keyId)).size).toBe(1);
+  expect(verifyReceipt(receipt, keys[0].publicKey)).toBe(false);
+});
+
+test.each([0, 5, 10, 15, 20])(
+  'an erasure that is killed %i commands after it began goes on when it is asked for again, and counts all',
+  async (commands) => {
+    const world = await clientWorld();
+    const { mill, redis, keys, prefix } = world;
+    const runId = await endedRun(world, { input: file('secret words') });
+    const script = join(import.meta.dirname, '../../fixtures/eraser.ts');
+    const args = [script, inject('redisUrl'), prefix, 'u1', String(commands)];
+    const child = spawn(process.execPath, args, { stdio: 'inherit' });
+    expect(await once(child, 'exit')).toEqual([null, 'SIGKILL']);
+    const { receipt } = await mill.erase({ metadata });
+    expect(receipt).toMatchObject({ runs: [runId], erased: { records: 1, media: 1, lifecycleEvents: 2 } });
+    expect(verifyReceipt(receipt, (await mill.erasureKey()).publicKey)).toBe(true);
+    expect(await redis.exists(keys.run(runId), keys.events(runId), keys.erasing('default'))).toBe(0);
+    expect(await redis.exists(keys.media('default', sha256('secret words')))).toBe(0);
+    expect((await mill.erase({ metadata })).receipt.runs).toEqual([]);
+  },
+);
