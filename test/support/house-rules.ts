@@ -73,6 +73,8 @@ const consolePackages: ReadonlySet<string> = new Set([
   'preact-iso/router',
   '@tanstack/virtual-core',
   'uplot',
+  '@cfworker/json-schema',
+  'csv-parse/browser/esm/sync',
 ]);
 const browserPackages: ReadonlySet<string> = new Set(['eventsource-parser']);
 

@@ -4,11 +4,11 @@ import {
   isAboutCall,
   pendingViewOf,
   votesOf,
-  voteView,
   waitsForPeople,
   type DecisionRecord,
 } from '../../shared/contract/decisions.ts';
-import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
+import { approvalKind, type ApprovalView } from '../../shared/contract/approvals.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
@@ -22,9 +22,6 @@ const maxScanned = 2_000;
 /** A run is listed before its record says that it waits; an entry whose run does not is only dead once it is older than this. */
 const settledMs = 60_000;
 
-export const approvalKind = z.enum(['approval', 'user_input', 'unknown_outcome', 'budget']);
-export type ApprovalKind = z.infer<typeof approvalKind>;
-
 const approvalsQuery = z.strictObject({
   agent: publicId.optional(),
   kind: approvalKind.optional(),
@@ -34,24 +31,6 @@ const approvalsQuery = z.strictObject({
   limit: z.int().min(1).max(100).default(50),
 });
 export type ApprovalsQuery = Readonly<z.input<typeof approvalsQuery>>;
-
-/** One thing that a run waits for people to decide: all that an inbox shows. */
-export const approvalView = z.object({
-  ...pendingView.shape,
-  kind: approvalKind,
-  runId: z.string(),
-  agent: z.string(),
-  thread: z.string().optional(),
-  batch: z.string().optional(),
-  metadata: z.record(z.string(), z.string()).optional(),
-  argsSchema: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .describe('JSON Schema that `updatedArgs` of a decision are checked against. Absent: only the worker checks them.'),
-  votes: z.array(voteView).describe('The votes so far, where several people have to agree.'),
-  href: z.string().describe('The run. Decisions are posted to `decisions` below it.'),
-});
-export type ApprovalView = z.infer<typeof approvalView>;
 
 /** A page of what waits for people. No cursor means the end. */
 export interface ApprovalsPage {

@@ -10,6 +10,7 @@ import { chooseTheme, theme, themes } from './theme.ts';
 import { Dialog } from './ui/dialog.tsx';
 import { Notice, notify } from './ui/notice.tsx';
 import { Empty, Loading, Problem } from './ui/states.tsx';
+import { useInbox, waitingText } from './views/approvals/inbox.ts';
 
 /** Each view is a chunk of its own, fetched when it is opened first. */
 const RunsView = lazy(async () => (await import('./views/runs/runs.tsx')).RunsView);
@@ -80,9 +81,10 @@ function Gate() {
   useEffect(() => {
     if (to !== undefined) route(to, true);
   }, [to]);
+  const waiting = waitingText();
   useEffect(() => {
-    document.title = titleOf(path);
-  }, [path]);
+    document.title = `${waiting === '' ? '' : `(${waiting}) `}${titleOf(path)}`;
+  }, [path, waiting]);
   if (to !== undefined) return null;
   if (path === '/login') return <LoginView />;
   if (state === 'unknown')
@@ -119,7 +121,23 @@ function useSession(): ApiError | undefined {
   return problem;
 }
 
+/** How many things wait for people, beside the way to them. */
+function Waiting() {
+  const waiting = waitingText();
+  if (waiting === '') return null;
+  return (
+    <>
+      {' '}
+      <span class="badge">
+        {waiting}
+        <span class="visually-hidden"> waiting</span>
+      </span>
+    </>
+  );
+}
+
 function Shell({ children }: { children: ComponentChildren }) {
+  useInbox();
   const { path, route } = useLocation();
   const [help, setHelp] = useState(false);
   const [going, setGoing] = useState(false);
@@ -143,6 +161,7 @@ function Shell({ children }: { children: ComponentChildren }) {
           {places.map(([to, name]) => (
             <a key={to} href={to} aria-current={path === to || path.startsWith(`${to}/`) ? 'page' : undefined}>
               {name}
+              {to === '/approvals' && <Waiting />}
             </a>
           ))}
         </nav>

@@ -7,14 +7,17 @@ import { checkedForm } from '../mcp/schema.ts';
 const maxSchemaChars = 16_384;
 
 /**
- * The schema of the arguments that a person may give a call in place of the model's, so that a producer, which has no code of
- * tools, can refuse others. Undefined where it is too large: then only the worker checks them.
+ * The schema of the arguments that a person may give a call in place of the model's, so that a form can be made of it, and a
+ * producer, which has no code of tools, can refuse others. Without its texts where it is too large with them, and undefined where it still
+ * is: then only the worker checks them.
  */
 export function askedSchema(
   tool: Pick<Tool, 'parameters' | 'fixedArgs' | 'inputMapping'>,
 ): Record<string, unknown> | undefined {
-  const schema = withoutFixed(checkedForm(tool.parameters), setNames(tool));
-  return jsonText(schema).length <= maxSchemaChars ? schema : undefined;
+  const purposes = ['asked', 'checked'] as const;
+  return purposes
+    .map((purpose) => withoutFixed(checkedForm(tool.parameters, purpose), setNames(tool)))
+    .find((schema) => jsonText(schema).length <= maxSchemaChars);
 }
 
 /** What the agent sets itself no person may set. */

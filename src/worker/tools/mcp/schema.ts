@@ -54,10 +54,16 @@ export function boundSchema(given: unknown): SchemaOrProblem {
   return { kind: 'fit', schema: { parameters, checked, dialect, droppedPatterns: walk.dropped } };
 }
 
-/** A schema of a tool for the check of arguments: without texts, and without patterns that could run for ever. */
-export function checkedForm(parameters: Readonly<Record<string, unknown>>): Record<string, unknown> {
+/**
+ * A schema of a tool for the check of arguments: without patterns that could run for ever, and with its texts (cut, and without
+ * hidden characters) only where it is `asked`, for a person who fills it in.
+ */
+export function checkedForm(
+  parameters: Readonly<Record<string, unknown>>,
+  purpose: 'checked' | 'asked' = 'checked',
+): Record<string, unknown> {
   const root = { ...parameters };
-  return copied(root, { root, dropped: 0 }, 'checked') as Fields;
+  return copied(root, { root, dropped: 0 }, purpose) as Fields;
 }
 
 /** Bytes of JSON, or undefined when it is nested too deeply. Never recurses further than that. */
@@ -82,7 +88,7 @@ interface Walk {
   badReference?: string;
 }
 
-function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unknown {
+function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked' | 'asked'): unknown {
   if (!isRecord(schema)) return schema;
   const entries: [string, unknown][] = [];
   let droppedNames = false;
@@ -90,14 +96,14 @@ function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unkn
     if (hiddenKeywords.has(keyword)) continue;
     if (dataKeywords.has(keyword)) entries.push([keyword, value]);
     else if (typeof value === 'string' && textKeywords.has(keyword)) {
-      if (purpose === 'shown') entries.push([keyword, clip(withoutHidden(value), maxSchemaTextChars)]);
+      if (purpose !== 'checked') entries.push([keyword, clip(withoutHidden(value), maxSchemaTextChars)]);
     } else if (keyword === '$ref' || keyword === '$dynamicRef' || keyword === '$recursiveRef') {
       if (!pointsInside(value, walk.root)) walk.badReference ??= String(value);
       entries.push([keyword, value]);
-    } else if (keyword === 'pattern' && purpose === 'checked' && !acceptsPattern(value)) walk.dropped++;
+    } else if (keyword === 'pattern' && purpose !== 'shown' && !acceptsPattern(value)) walk.dropped++;
     else if (schemaMaps.has(keyword) && isRecord(value)) {
       const isRefused = (name: string) =>
-        keyword === 'patternProperties' && purpose === 'checked' && !acceptsPattern(name);
+        keyword === 'patternProperties' && purpose !== 'shown' && !acceptsPattern(name);
       const named = Object.entries(value);
       const kept = named.filter(([name]) => !isRefused(name));
       walk.dropped += named.length - kept.length;

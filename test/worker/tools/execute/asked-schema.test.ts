@@ -21,9 +21,22 @@ test('a pattern that RE2 does not take is left to the worker, and the rest is ch
   expect(problemsIn(schema, { to: 'a@b.example', amount: 501 })).toEqual(['amount: must be <= 500']);
 });
 
-test('texts for the model do not travel', () => {
-  const schema = askedSchema(toolWith(z.object({ to: z.string().describe('who gets it') })));
-  expect(JSON.stringify(schema)).not.toContain('who gets it');
+test('what arguments mean travels for the person who fills them in, without hidden characters', () => {
+  const schema = askedSchema(toolWith(z.object({ to: z.string().describe('who \u202Egets it') })));
+  expect(schema).toMatchObject({ properties: { to: { type: 'string', description: 'who gets it' } } });
+});
+
+test('a schema that is too large with its texts travels without them', () => {
+  const names = Array.from({ length: 40 }, (_, at) => [
+    `name_${at}`,
+    z
+      .string()
+      .optional()
+      .describe(`what ${'x'.repeat(500)}`),
+  ]);
+  const schema = askedSchema(toolWith(z.object(Object.fromEntries(names))));
+  expect(JSON.stringify(schema)).not.toContain('what');
+  expect(problemsIn(schema, { name_1: 1 })).toContain('name_1: must be string');
 });
 
 test('an argument that the agent sets itself cannot be given', () => {

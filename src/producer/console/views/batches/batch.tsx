@@ -1,5 +1,365 @@
-import { Empty } from '../../ui/states.tsx';
+import { useEffect, useState } from 'preact/hooks';
+import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
+import { api, asApiError, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { may } from '../../session.ts';
+import { Confirm, useAct } from '../../ui/dialog.tsx';
+import { formatCount, Money } from '../../ui/money.tsx';
+import { notify } from '../../ui/notice.tsx';
+import { Loading, Problem } from '../../ui/states.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Duration, Time } from '../../ui/time.tsx';
+import { failuresOf, type Failures } from './failures.ts';
+import { Progress } from './progress.tsx';
+import { actsFor, batchTone, expectedMicrocents, hasEnded, reasonOf } from './words.ts';
+import './batches.css';
 
+const runningMs = 1_000;
+const endedMs = 10_000;
+
+/** One batch: how far it is, what it costs, what failed, and what it has written. */
 export function BatchView({ id = '' }: { id?: string }) {
-  return <Empty title={`${id}: this view is being built.`} />;
+  const [everyMs, setEvery] = useState(runningMs);
+  const { data: batch, error, loading, reload } = useQuery<Batch>(`/v1/batches/${encodeURIComponent(id)}`, everyMs);
+  useEffect(() => {
+    if (batch) setEvery(hasEnded(batch) ? endedMs : runningMs);
+  }, [batch]);
+  if (loading) return <Loading what="Reading the batch" />;
+  if (!batch) return error ? <Problem error={error} retry={reload} /> : null;
+  const reason = reasonOf(batch);
+  return (
+    <div class="batch stack">
+      <div class="view-head">
+        <h1>{batch.name}</h1>
+        <Status status={batch.status} tone={batchTone[batch.status]} />
+        <Acts batch={batch} onDone={reload} />
+      </div>
+      {error && <Problem error={error} retry={reload} />}
+      {reason && <p class="away">{reason}</p>}
+      {batch.errors && <Refused errors={batch.errors} />}
+      <Progress batch={batch} large />
+      <Numbers batch={batch} />
+      {batch.quote && <Quote quote={batch.quote} />}
+      <Failed batch={batch} />
+      <div class="grid">
+        <Files batch={batch} />
+        <About batch={batch} />
+      </div>
+    </div>
+  );
+}
+
+function Acts({ batch, onDone }: { batch: Batch; onDone: () => Promise<void> }) {
+  const [isCancelling, setCancelling] = useState(false);
+  const act = async (name: 'pause' | 'resume' | 'cancel' | 'redrive') => {
+    const answer = await api<{ lines?: number }>(`/v1/batches/${batch.id}/${name}`, { method: 'POST' });
+    notify(name === 'redrive' ? `${answer.lines ?? 0} lines run again.` : done[name]);
+    await onDone();
+  };
+  const { busy, error, run } = useAct(act);
+  const acts = actsFor(batch);
+  const disabled = busy || !may('write');
+  return (
+    <>
+      <span class="row" title={may('write') ? undefined : 'Your key lacks the scope "write"'}>
+        {acts.includes('resume') && (
+          <button type="button" class="primary" {...{ disabled }} onClick={() => void run('resume')}>
+            Resume
+          </button>
+        )}
+        {acts.includes('pause') && (
+          <button type="button" {...{ disabled }} onClick={() => void run('pause')}>
+            Pause
+          </button>
+        )}
+        {acts.includes('redrive') && (
+          <button type="button" {...{ disabled }} onClick={() => void run('redrive')}>
+            Run the {formatCount(batch.request_counts.failed)} failed again
+          </button>
+        )}
+        {acts.includes('cancel') && (
+          <button type="button" class="danger" {...{ disabled }} onClick={() => setCancelling(true)}>
+            Cancel
+          </button>
+        )}
+      </span>
+      {error && <Problem error={error} />}
+      {isCancelling && (
+        <Confirm
+          title="Cancel the batch?"
+          act="Cancel it"
+          danger
+          onConfirm={() => act('cancel')}
+          onClose={() => setCancelling(false)}
+        >
+          <p>
+            Its {batch.open.total} open runs stop and no further line begins. The answers that there are become its
+            output; the other lines are errors with the code <code>cancelled</code>.
+          </p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+const done = {
+  pause: 'Paused: what is open goes on.',
+  resume: 'It goes on.',
+  cancel: 'It is being cancelled.',
+} as const;
+
+function Numbers({ batch }: { batch: Batch }) {
+  const { request_counts: counts, open, cost, eta, in_progress_at, created_at } = batch;
+  const expected = expectedMicrocents(batch);
+  return (
+    <dl class="numbers">
+      <div>
+        <dt>Answered</dt>
+        <dd class="number">{formatCount(counts.completed)}</dd>
+      </div>
+      <div>
+        <dt>Failed</dt>
+        <dd class={counts.failed > 0 ? 'number tone-bad' : 'number'}>{formatCount(counts.failed)}</dd>
+      </div>
+      <div>
+        <dt>Open</dt>
+        <dd class="number">
+          {formatCount(open.total)}
+          {open.waitingForPeople > 0 && <a href="/approvals"> {open.waitingForPeople} wait for people</a>}
+          {open.waitingForMoney > 0 && <a href="/approvals?kind=budget"> {open.waitingForMoney} wait for money</a>}
+        </dd>
+      </div>
+      <div>
+        <dt>Cost</dt>
+        <dd>
+          <Money microcents={cost.microcents} />
+          {expected !== undefined && (
+            <span class="soft">
+              {' '}
+              of about <Money microcents={expected} />
+            </span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>{hasEnded(batch) ? 'Took' : 'Left'}</dt>
+        <dd>
+          {hasEnded(batch) ? (
+            <Duration ms={tookMs(batch)} />
+          ) : eta ? (
+            <>
+              <Duration ms={eta.seconds * 1_000} /> <span class="soft">until about</span> <Time at={eta.at * 1_000} />
+            </>
+          ) : (
+            <span class="soft">not known yet</span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Begun</dt>
+        <dd>
+          <Time at={(in_progress_at ?? created_at) * 1_000} />
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function tookMs({ created_at, completed_at, failed_at, expired_at, cancelled_at }: Batch): number | undefined {
+  const end = completed_at ?? failed_at ?? expired_at ?? cancelled_at;
+  return end === undefined ? undefined : (end - created_at) * 1_000;
+}
+
+function Quote({ quote: { lines, sampled, costUsd, seconds } }: { quote: NonNullable<Batch['quote']> }) {
+  const dollars = (usd: number) => <Money microcents={Math.round(usd * 1e8)} />;
+  return (
+    <section class="card" aria-label="Quote">
+      <h2>Quote</h2>
+      <p>
+        From {formatCount(sampled)} of {formatCount(lines)} lines: all of it is likely to cost {dollars(costUsd.low)} to{' '}
+        {dollars(costUsd.high)} and to take <Duration ms={seconds.low * 1_000} /> to{' '}
+        <Duration ms={seconds.high * 1_000} />.
+      </p>
+    </section>
+  );
+}
+
+function Refused({ errors }: { errors: NonNullable<Batch['errors']> }) {
+  return (
+    <section class="problem" aria-label="What is wrong with the file">
+      <ul class="plain">
+        {errors.data.map(({ code, message, line }) => (
+          <li key={`${line} ${code} ${message}`}>
+            {line !== undefined && `Line ${line}: `}
+            <code>{code}</code> {message}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Failed({ batch }: { batch: Batch }) {
+  const { failed } = batch.request_counts;
+  const [state, setState] = useState<{ failures?: Failures; error?: ApiError }>({});
+  useEffect(() => {
+    if (failed === 0) return setState({});
+    const leave = new AbortController();
+    failuresOf(batch, leave.signal).then(
+      (failures) => !leave.signal.aborted && setState({ failures }),
+      (error: unknown) => !leave.signal.aborted && setState({ error: asApiError(error) }),
+    );
+    return () => leave.abort();
+    // A file of errors has them all; until there is one they are read again as they come.
+  }, [batch.id, batch.error_file_id, failed]);
+  if (failed === 0) return null;
+  return (
+    <section class="card stack-small" aria-label="Errors">
+      <div class="row between">
+        <h2>Errors</h2>
+        <a href={withQuery('/runs', { batch: batch.name, status: 'failed' })}>All failed runs</a>
+      </div>
+      {state.error && <Problem error={state.error} />}
+      {!state.failures && !state.error && <Loading what="Reading what failed" />}
+      {state.failures && <Groups {...state.failures} batch={batch} />}
+    </section>
+  );
+}
+
+function Groups({ groups, partial, batch }: Failures & { batch: Batch }) {
+  const rest = batch.request_counts.failed - groups.reduce((sum, { count }) => sum + count, 0);
+  return (
+    <>
+      <div class="scrolls">
+        <table class="simple">
+          <thead>
+            <tr>
+              <th scope="col">Code</th>
+              <th scope="col" class="end">
+                Lines
+              </th>
+              <th scope="col">For instance</th>
+              <th scope="col">Where</th>
+            </tr>
+          </thead>
+          <tbody>
+            {groups.map(({ code, count, message, runIds, lines }) => (
+              <tr key={code}>
+                <td>
+                  <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>
+                    <code>{code}</code>
+                  </a>
+                </td>
+                <td class="end number">{formatCount(count)}</td>
+                <td>{message}</td>
+                <td>
+                  {runIds[0] && <a href={`/runs/${encodeURIComponent(runIds[0])}`}>a run</a>}
+                  {lines.length > 0 && ` line ${lines.join(', ')}`}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {partial && <p class="soft">There are more than were read: the files have all of them.</p>}
+      {!partial && rest > 0 && (
+        <p class="soft">
+          {formatCount(rest)} more lines have no run that failed: they were cancelled, or never became a run. The
+          answers have them.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Files({ batch }: { batch: Batch }) {
+  const files = [
+    ['Input', batch.input_file_id],
+    ['Answers', batch.output_file_id],
+    ['Errors', batch.error_file_id],
+  ] as const;
+  return (
+    <section class="card" aria-label="Files">
+      <h2>Files</h2>
+      <dl class="facts">
+        {files.map(([label, file]) => (
+          <>
+            <dt>{label}</dt>
+            <dd>
+              {file ? (
+                <a href={`/v1/files/${encodeURIComponent(file)}/content`} download>
+                  Download
+                </a>
+              ) : (
+                <span class="soft">{missing(label, batch)}</span>
+              )}
+            </dd>
+          </>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+/** Lines of our own have their errors beside the answers, as OpenAI's have not. */
+function missing(label: string, batch: Batch): string {
+  if (!hasEnded(batch)) return 'when it has ended';
+  return label === 'Errors' && batch.output_file_id && batch.endpoint === '/v1/runs' ? 'with the answers' : 'none';
+}
+
+function About({ batch }: { batch: Batch }) {
+  const { id, endpoint, agent, queue, completion_window, expires_at, usage, name, metadata } = batch;
+  return (
+    <section class="card" aria-label="About">
+      <h2>About</h2>
+      <dl class="facts">
+        <dt>Id</dt>
+        <dd>{id}</dd>
+        <dt>Runs</dt>
+        <dd>
+          <a href={withQuery('/runs', { batch: name })}>All runs of this batch</a>
+        </dd>
+        <dt>Lines are</dt>
+        <dd>
+          <code>{endpoint}</code>
+        </dd>
+        {agent && (
+          <>
+            <dt>Agent</dt>
+            <dd>
+              <a href={`/agents/${encodeURIComponent(agent)}`}>{agent}</a>
+            </dd>
+          </>
+        )}
+        {queue && (
+          <>
+            <dt>Queue</dt>
+            <dd>{queue}</dd>
+          </>
+        )}
+        <dt>Window</dt>
+        <dd>
+          {completion_window}
+          {expires_at && (
+            <>
+              , until <Time at={expires_at * 1_000} />
+            </>
+          )}
+        </dd>
+        {usage && (
+          <>
+            <dt>Tokens</dt>
+            <dd class="number">
+              {formatCount(usage.input_tokens)} in, {formatCount(usage.output_tokens)} out
+            </dd>
+          </>
+        )}
+        {Object.entries(metadata ?? {}).map(([key, value]) => (
+          <>
+            <dt>{key}</dt>
+            <dd>{value}</dd>
+          </>
+        ))}
+      </dl>
+    </section>
+  );
 }

@@ -1,5 +1,135 @@
-import { Empty } from '../../ui/states.tsx';
+import { useEffect, useState } from 'preact/hooks';
+import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
+import { api, useQuery, withQuery } from '../../api.ts';
+import { may } from '../../session.ts';
+import { Money } from '../../ui/money.tsx';
+import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Table, type Column } from '../../ui/table.tsx';
+import { Duration, Time } from '../../ui/time.tsx';
+import { useUrlState } from '../../ui/url-state.ts';
+import { NewBatch } from './new-batch.tsx';
+import { Progress } from './progress.tsx';
+import { batchTone } from './words.ts';
+import './batches.css';
 
+interface Page {
+  readonly data: readonly Batch[];
+  readonly has_more: boolean;
+  readonly last_id: string | null;
+}
+
+const everyMs = 3_000;
+const pageSize = 50;
+
+/** The batches of the tenant, newest first. */
 export function BatchesView() {
-  return <Empty title="This view is being built." />;
+  const [{ new: dialog }, setUrl] = useUrlState();
+  const { data, error, loading, reload } = useQuery<Page>(withQuery('/v1/batches', { limit: pageSize }), everyMs);
+  const older = useOlder(data);
+  const batches = [...(data?.data ?? []), ...older.batches];
+  return (
+    <div class="list-view">
+      <div class="view-head">
+        <h1>Batches</h1>
+        <p class="soft">Files whose every line is a run.</p>
+        <button
+          type="button"
+          class="primary"
+          disabled={!may('write')}
+          title={may('write') ? undefined : 'Your key lacks the scope "write"'}
+          onClick={() => setUrl({ new: '1' }, true)}
+        >
+          Start a batch
+        </button>
+      </div>
+      {error && <Problem error={error} retry={reload} />}
+      {loading && <Loading what="Reading the batches" />}
+      {data && batches.length === 0 && (
+        <Empty title="There is no batch yet.">
+          <p>
+            Start one here with a file of JSONL or CSV, or with <code>millrace batch FILE.jsonl --agent AGENT</code>.
+          </p>
+        </Empty>
+      )}
+      {batches.length > 0 && (
+        <Table
+          label="Batches"
+          {...{ columns }}
+          rows={batches}
+          keyOf={({ id }) => id}
+          hrefOf={({ id }) => `/batches/${id}`}
+          onEnd={older.load}
+        />
+      )}
+      {dialog && <NewBatch onClose={() => setUrl({ new: undefined })} />}
+    </div>
+  );
+}
+
+const columns: readonly Column<Batch>[] = [
+  { id: 'name', label: 'Batch', cell: ({ name }) => name, width: 'minmax(10rem, 2fr)' },
+  {
+    id: 'status',
+    label: 'Status',
+    cell: ({ status }) => <Status status={status} tone={batchTone[status]} />,
+    width: '8rem',
+  },
+  { id: 'progress', label: 'Lines', cell: (batch) => <Progress batch={batch} />, width: 'minmax(9rem, 1fr)' },
+  {
+    id: 'failed',
+    label: 'Failed',
+    cell: ({ request_counts: { failed } }) => <span class={failed > 0 ? 'number tone-bad' : 'number'}>{failed}</span>,
+    align: 'end',
+    width: '4rem',
+    wideOnly: true,
+  },
+  {
+    id: 'cost',
+    label: 'Cost',
+    cell: ({ cost }) => <Money microcents={cost.microcents} />,
+    align: 'end',
+    width: '6rem',
+  },
+  {
+    id: 'left',
+    label: 'Left',
+    cell: ({ eta }) => (eta ? <Duration ms={eta.seconds * 1_000} /> : '—'),
+    align: 'end',
+    width: '6rem',
+    wideOnly: true,
+  },
+  { id: 'agent', label: 'Agent', cell: ({ agent }) => agent ?? '—', wideOnly: true },
+  {
+    id: 'created',
+    label: 'Begun',
+    cell: ({ created_at }) => <Time at={created_at * 1_000} />,
+    width: '8rem',
+    wideOnly: true,
+  },
+];
+
+/** Pages behind the first, which is read again and again. */
+function useOlder(first: Page | undefined) {
+  const [state, setState] = useState<{ batches: readonly Batch[]; after: string | undefined; done: boolean }>({
+    batches: [],
+    after: undefined,
+    done: false,
+  });
+  useEffect(() => {
+    if (state.after === undefined && first?.has_more && first.last_id)
+      setState({ batches: [], after: first.last_id, done: false });
+  }, [first]);
+  const load = () => {
+    if (state.done || state.after === undefined) return;
+    void api<Page>(withQuery('/v1/batches', { limit: pageSize, after: state.after })).then((page) =>
+      setState((now) => ({
+        batches: [...now.batches, ...page.data],
+        after: page.last_id ?? now.after,
+        done: !page.has_more,
+      })),
+    );
+  };
+  const above = new Set(first?.data.map(({ id }) => id));
+  return { batches: state.batches.filter(({ id }) => !above.has(id)), load };
 }

@@ -1,0 +1,169 @@
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { RunEvent } from '../../../../shared/contract/event.ts';
+import type { ThreadItem, ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
+import { api, asApiError, useEvents, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { Loading, Problem } from '../../ui/states.tsx';
+import { Composer } from './composer.tsx';
+import { Said } from './items.tsx';
+import { afterEvents, liveOf, mergedItems, type Live } from './live.ts';
+import type { Sent } from './send.ts';
+
+const pageSize = 100;
+const idleMs = 5_000;
+
+/** What was said, what is being said, and a field to say something. */
+export function Conversation({ thread, onSent }: { thread: Thread; onSent: () => Promise<void> }) {
+  const { threadId, lockOwner } = thread;
+  const [sent, setSent] = useState<{ runId: string; text: string; attached: boolean }>();
+  const messages = useMessages(threadId);
+  const following = lockOwner ?? (sent?.attached === false ? sent.runId : undefined);
+  const live = useLive(following, () => void Promise.all([messages.reload(), onSent()]));
+  const isSaid =
+    sent !== undefined &&
+    messages.items.some((item) => item.kind === 'message' && item.runId === sent.runId && item.text === sent.text);
+  const onMessage = (answer: Sent, text: string) => {
+    setSent({ runId: answer.runId, text, attached: answer.attached });
+    void onSent();
+  };
+  const end = useRef<HTMLDivElement>(null);
+  useStayAtEnd(end, [messages.items.length, live?.text, sent]);
+  if (messages.loading) return <Loading what="Reading what was said" />;
+  return (
+    <div class="conversation">
+      {messages.error && <Problem error={messages.error} retry={messages.reload} />}
+      {messages.older !== undefined && (
+        <button type="button" onClick={() => void messages.loadOlder()}>
+          Show what was said before
+        </button>
+      )}
+      <ol class="said" aria-label="What was said">
+        {messages.items.map((item, at) => (
+          <Said key={`${item.seq ?? 'live'} ${at} ${item.kind}`} item={item} />
+        ))}
+        {sent && !isSaid && (
+          <li class="message from-user pending">
+            <p class="who">You, {sent.attached ? 'to the running answer' : 'on its way'}</p>
+            <p class="text">{sent.text}</p>
+          </li>
+        )}
+      </ol>
+      {live && <Answering live={live} />}
+      <Composer thread={thread} answering={live && !live.end ? live.runId : undefined} onSent={onMessage} />
+      <div ref={end} />
+    </div>
+  );
+}
+
+function Answering({ live }: { live: Live }) {
+  const { text, thinking, calls, waits, end, isStale, runId } = live;
+  const about = [...new Set(calls.values())].join(', ');
+  const link = <a href={`/runs/${encodeURIComponent(runId)}`}>the run</a>;
+  if (end) {
+    if (end.status === 'completed') return null;
+    return (
+      <p class="problem" role="status">
+        The answer {end.status === 'failed' ? 'failed' : 'was cancelled'}
+        {end.problem && <code>{end.problem}</code>} {link}
+      </p>
+    );
+  }
+  return (
+    <section class="answering" aria-label="The answer as it comes">
+      {thinking !== '' && text === '' && <p class="soft text">{thinking}</p>}
+      {text !== '' && !isStale && <p class="text">{text}</p>}
+      <p class="soft" role="status">
+        {waits ? `Waits: ${waits.replaceAll('_', ' ')}` : about ? `Calls ${about}` : 'Answers'}… {link}
+      </p>
+    </section>
+  );
+}
+
+interface Messages {
+  readonly items: readonly ThreadItem[];
+  readonly error: ApiError | undefined;
+  readonly loading: boolean;
+  readonly reload: () => Promise<void>;
+  /** Where the older ones begin; undefined: there are none. */
+  readonly older: number | undefined;
+  readonly loadOlder: () => Promise<void>;
+}
+
+interface MessagesPage {
+  readonly messages: readonly ThreadItem[];
+  readonly next?: number;
+}
+
+function useMessages(threadId: string): Messages {
+  const path = `/v1/threads/${encodeURIComponent(threadId)}/messages`;
+  const newest = useQuery<MessagesPage>(withQuery(path, { order: 'desc', limit: pageSize }), idleMs);
+  const [known, setKnown] = useState<{ items: readonly ThreadItem[]; older?: number | undefined; begun: boolean }>({
+    items: [],
+    begun: false,
+  });
+  const [failure, setFailure] = useState<ApiError>();
+  useEffect(() => setKnown({ items: [], begun: false }), [threadId]);
+  useEffect(() => {
+    const { data } = newest;
+    if (!data) return;
+    setKnown((now) => ({
+      items: mergedItems(now.items, data.messages.toReversed()),
+      older: now.begun ? now.older : data.next,
+      begun: true,
+    }));
+  }, [newest.data]);
+  const loadOlder = async () => {
+    try {
+      const page = await api<MessagesPage>(withQuery(path, { order: 'desc', limit: pageSize, before: known.older }));
+      setKnown((now) => ({ ...now, items: mergedItems(page.messages.toReversed(), now.items), older: page.next }));
+      setFailure(undefined);
+    } catch (error) {
+      setFailure(asApiError(error));
+    }
+  };
+  return {
+    items: known.items,
+    error: newest.error ?? failure,
+    loading: newest.loading && !known.begun,
+    reload: newest.reload,
+    older: known.older,
+    loadOlder,
+  };
+}
+
+/** Follows the run that answers. `onNews`: the thread has more than before. */
+function useLive(runId: string | undefined, onNews: () => void): Live | undefined {
+  const [live, setLive] = useState<Live>();
+  const followed = useRef<string | undefined>(runId);
+  // A run that has ended is followed to its last event, though the thread is idle by then.
+  if (runId !== undefined) followed.current = runId;
+  const current = followed.current;
+  useEffect(() => setLive(current === undefined ? undefined : liveOf(current)), [current]);
+  useEvents(current, (events: readonly RunEvent[]) =>
+    setLive((now) => afterEvents(now && now.runId === current ? now : liveOf(current ?? ''), events)),
+  );
+  const news = useRef(onNews);
+  news.current = onNews;
+  const steps = live?.steps ?? 0;
+  const hasEnded = live?.end !== undefined;
+  useEffect(() => {
+    if (steps > 0 || hasEnded) news.current();
+  }, [steps, hasEnded]);
+  return live;
+}
+
+const nearEndPx = 160;
+
+/** Keeps the end in sight while something comes, unless its reader has scrolled up. */
+function useStayAtEnd(end: { readonly current: HTMLElement | null }, news: readonly unknown[]): void {
+  const wasAtEnd = useRef(true);
+  useEffect(() => {
+    const view = document.getElementById('view');
+    if (!view) return undefined;
+    const onScroll = () => (wasAtEnd.current = view.scrollHeight - view.scrollTop - view.clientHeight < nearEndPx);
+    view.addEventListener('scroll', onScroll, { passive: true });
+    return () => view.removeEventListener('scroll', onScroll);
+  }, []);
+  useLayoutEffect(() => {
+    if (wasAtEnd.current) end.current?.scrollIntoView({ block: 'end' });
+  }, [...news]);
+}

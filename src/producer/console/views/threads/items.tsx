@@ -1,0 +1,92 @@
+import type { ThreadItem } from '../../../../shared/contract/thread/thread-items.ts';
+import { Json } from '../../ui/json.tsx';
+import { Time } from '../../ui/time.tsx';
+
+/** One thing that was said or done. */
+export function Said({ item }: { item: ThreadItem }) {
+  const live = item.live ? ' live' : '';
+  switch (item.kind) {
+    case 'message':
+      return (
+        <li class={`message from-${item.role}${live}`}>
+          <Who item={item} name={roles[item.role]} />
+          <p class="text">{item.text}</p>
+          {item.files && item.files.length > 0 && (
+            <p class="soft">
+              With {item.files.length === 1 ? 'a file' : `${item.files.length} files`}: bytes are kept with the run, not
+              shown here.
+            </p>
+          )}
+          <Labels item={item} />
+        </li>
+      );
+    case 'assistant_text':
+      return (
+        <li class={`message from-assistant${live}`}>
+          <Who item={item} name="Agent" />
+          <p class="text">{item.text}</p>
+        </li>
+      );
+    case 'tool_use':
+      return (
+        <li class={`call${live}`}>
+          <details>
+            <summary>
+              Calls <code>{item.name}</code>
+            </summary>
+            <Json value={item.input} open={3} />
+          </details>
+        </li>
+      );
+    case 'tool_result':
+      return (
+        <li class={`call${live}`}>
+          <details open={item.isError}>
+            <summary>
+              {item.isError ? <span class="tone-bad">✕ Error of</span> : <span class="tone-good">✓ Result of</span>}{' '}
+              <code>{item.name}</code> <Labels item={item} />
+            </summary>
+            <Result content={item.content} />
+          </details>
+        </li>
+      );
+    default:
+      throw new Error(`no such item: ${String(item satisfies never)}`);
+  }
+}
+
+const roles = { user: 'User', assistant: 'Agent', system: 'In place of the user' } as const;
+
+function Who({ item, name }: { item: ThreadItem; name: string }) {
+  return (
+    <p class="who">
+      {name} <Time at={item.at} /> <a href={`/runs/${encodeURIComponent(item.runId)}`}>run</a>
+    </p>
+  );
+}
+
+function Labels({ item }: { item: Extract<ThreadItem, { kind: 'message' | 'tool_result' }> }) {
+  const { sensitivity, sources = [] } = item;
+  const trust = item.kind === 'tool_result' ? item.trust : undefined;
+  const parts = [
+    sensitivity && sensitivity !== 'public' ? sensitivity : undefined,
+    trust && `trust: ${trust}`,
+    sources.length > 0 ? `from ${sources.map(({ name }) => name).join(', ')}` : undefined,
+  ].filter(Boolean);
+  return parts.length > 0 ? <span class="soft">{parts.join(' · ')}</span> : null;
+}
+
+function Result({ content }: { content: string }) {
+  const value = jsonIn(content);
+  return value === undefined ? <pre>{content}</pre> : <Json value={value} open={3} />;
+}
+
+/** An object or a list, when the text is one. */
+function jsonIn(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

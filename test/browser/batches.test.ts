@@ -1,0 +1,141 @@
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { batchIs, submitBatch } from '../support/batches.ts';
+import { planInput } from '../support/plan.ts';
+import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
+
+const answered = (text: string) => planInput({ text });
+const held = (gate: string) => planInput({ text: 'one two', hold: { gate, afterPieces: 1 } });
+
+describeInBrowser('batches', () => {
+  const browser = useBrowser();
+  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+
+  test('a file is looked at, uploaded and started, and its progress is watched to the end', async () => {
+    const { current: world } = shared;
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/batches');
+    await page.getByText('There is no batch yet.').waitFor();
+    await page.getByRole('button', { name: 'Start a batch' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Start a batch' });
+    const rows = Array.from({ length: 12 }, (_, at) => ({ id: `q-${at}`, input: answered(`answer ${at}`) }));
+    rows[11] = { id: 'q-11', input: held('last') };
+    const lines = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+    await dialog.getByLabel('File').setInputFiles({
+      name: 'questions.jsonl',
+      mimeType: 'application/jsonl',
+      buffer: Buffer.from(lines),
+    });
+    await dialog.getByText('12 lines').waitFor();
+    await dialog.getByRole('cell', { name: 'q-4' }).waitFor();
+    expect(await dialog.getByRole('cell', { name: 'q-5' }).count()).toBe(0);
+    await dialog.getByLabel('Agent', { exact: true }).selectOption('plain');
+    await dialog.getByLabel('Name').fill('questions');
+    await opened.checkView('batch-new');
+    await dialog.getByRole('button', { name: 'Upload and start' }).click();
+    await page.waitForURL('**/batches/batch_*');
+    await page.getByRole('progressbar').and(page.locator('[aria-valuenow="11"]')).waitFor();
+    await page.getByText('in progress').waitFor();
+    await opened.checkView('batch-working');
+    world.provider.gates.open('last');
+    await page.getByText('12 of 12').waitFor();
+    await page.getByRole('region', { name: 'Files' }).getByText('Answers').waitFor();
+    await page.locator('.status', { hasText: 'completed' }).waitFor();
+    const begun = page.waitForEvent('download');
+    await page.getByRole('region', { name: 'Files' }).getByRole('link', { name: 'Download' }).nth(1).click();
+    const download = await begun;
+    const answers = (await readFile(await download.path(), 'utf8')).trim().split('\n');
+    expect(answers.map((line) => (JSON.parse(line) as { id: string }).id).sort()).toEqual(
+      rows.map(({ id }) => id).sort(),
+    );
+    opened.checkComplaints();
+  });
+
+  test('errors are grouped by their code, and the failed lines run again', async () => {
+    const { current: world } = shared;
+    const refused = (status: number) =>
+      planInput({ text: 'never', faults: Array.from({ length: 9 }, () => ({ kind: 'status' as const, status })) });
+    const lines = [400, 400, 400, 401, 401].map((status) => ({ input: refused(status) }));
+    const { id } = await submitBatch(world.mill, [...lines, { input: answered('fine') }], {
+      agent: 'plain',
+      name: 'failing',
+    });
+    await batchIs(world.mill, id, ['completed']);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    const errors = page.getByRole('region', { name: 'Errors' });
+    await errors.getByRole('row').nth(1).waitFor();
+    const groups = (await errors.getByRole('row').allTextContents()).slice(1);
+    expect(groups, groups.join('; ')).toHaveLength(2);
+    expect(groups[0]).toMatch(/^validation3/);
+    expect(groups[1]).toMatch(/2/);
+    await opened.checkView('batch-failed');
+    await page.getByRole('button', { name: 'Run the 5 failed again' }).click();
+    await page.getByText(/lines run again/).waitFor();
+    await batchIs(world.mill, id, ['completed']);
+    opened.checkComplaints();
+  });
+
+  test('a quote waits for its reader, who resumes the batch', async () => {
+    const { current: world } = shared;
+    const lines = Array.from({ length: 7 }, (_, at) => ({ input: answered(`cheap ${at}`) }));
+    const { id } = await submitBatch(world.mill, lines, { agent: 'plain', name: 'quoted', quote: { lines: 3 } });
+    await batchIs(world.mill, id, ['quoted', 'quoting', 'in_progress']);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    const status = (text: string) => page.locator('.status', { hasText: text }).waitFor();
+    await page.getByRole('region', { name: 'Quote' }).waitFor();
+    await status('quoted');
+    await opened.checkView('batch-quoted');
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await batchIs(world.mill, id, ['completed']);
+    await status('completed');
+    opened.checkComplaints();
+  });
+
+  test('a batch is paused, resumed and cancelled after a question', async () => {
+    const { current: world } = shared;
+    const lines = Array.from({ length: 6 }, () => ({ input: held('stays') }));
+    const { id } = await submitBatch(world.mill, lines, { agent: 'plain', name: 'stopped', maxOpen: 2 });
+    await batchIs(world.mill, id, ['in_progress']);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    const status = (text: string) => page.locator('.status', { hasText: text }).waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await status('paused');
+    await page.getByText('It was paused by hand.').waitFor();
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await status('in progress');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel it' }).click();
+    await status('cancelled');
+    await opened.visit('/batches');
+    await page.getByRole('link', { name: 'stopped' }).waitFor();
+    await opened.checkView('batches');
+    opened.checkComplaints();
+  });
+
+  test('a CSV shows its columns, asks for a template, and a file that is broken is not sent', async () => {
+    const { current: world } = shared;
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/batches?new=1');
+    const dialog = page.getByRole('dialog', { name: 'Start a batch' });
+    const start = dialog.getByRole('button', { name: 'Upload and start' });
+    const csv = (text: string) => ({ name: 'tickets.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+    await dialog.getByLabel('File').setInputFiles(csv('id,text\n1,"Where, please?"\n'));
+    await dialog.getByRole('cell', { name: 'Where, please?' }).waitFor();
+    await dialog.getByText('Say what the agent is asked').waitFor();
+    expect(await start.isDisabled()).toBe(true);
+    await dialog.getByLabel('What the agent is asked').fill('A customer writes: {{ text }}');
+    expect(await start.isEnabled()).toBe(true);
+    await dialog.getByLabel('File').setInputFiles(csv('id;text\n1;a\n'));
+    await dialog.getByText('put commas between columns').waitFor();
+    expect(await start.isDisabled()).toBe(true);
+    opened.checkComplaints();
+  });
+});

@@ -1,0 +1,126 @@
+import { expect, test } from 'vitest';
+import { planInput } from '../support/plan.ts';
+import { until } from '../support/redis.ts';
+import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
+
+describeInBrowser('threads', () => {
+  const browser = useBrowser();
+  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+
+  test('a conversation is begun, and its answer is read while it is written', async () => {
+    const { current: world } = shared;
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads?new=1');
+    const dialog = page.getByRole('dialog', { name: 'New thread' });
+    await dialog.getByLabel('Agent').selectOption('gated');
+    await dialog.getByLabel('Name').fill('told-live');
+    const plan = planInput(
+      { calls: [{ name: 'look', args: { id: 'seen' } }] },
+      { text: 'one two three four', hold: { gate: 'live', afterPieces: 2 } },
+    );
+    await dialog.getByLabel('Message').fill(plan);
+    await dialog.getByRole('button', { name: 'Send' }).click();
+    await page.waitForURL('**/threads/told-live');
+    const answer = page.getByRole('region', { name: 'The answer as it comes' });
+    await answer.getByText('one two', { exact: true }).waitFor();
+    await page.getByText('Result of look').waitFor();
+    await page.reload();
+    await answer.getByText('one two', { exact: true }).waitFor();
+    await opened.checkView('thread-live');
+    world.provider.gates.open('live');
+    await page.getByRole('list', { name: 'What was said' }).getByText('one two three four', { exact: true }).waitFor();
+    await answer.waitFor({ state: 'detached' });
+    await page.getByText('idle').waitFor();
+    expect(await page.getByText('one two three four', { exact: true }).count()).toBe(1);
+    opened.checkComplaints();
+  });
+
+  test('a running answer is steered, stopped, and followed by another, and the runs are listed', async () => {
+    const { current: world } = shared;
+    const first = await world.submit(
+      'plain',
+      [
+        { text: 'a b c', calls: [{ name: 'look', args: { id: 's' } }], hold: { gate: 'steer', afterPieces: 1 } },
+        { text: 'never ends', hold: { gate: 'never', afterPieces: 1 } },
+      ],
+      { thread: 'steered' },
+    );
+    await world.provider.gates.reached('steer');
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads');
+    await page.getByRole('link', { name: 'steered' }).click();
+    await page.getByLabel('While it answers').selectOption('steer');
+    await page.getByLabel('Message').fill('I meant the other one.');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('The running answer reads this before its next step.').waitFor();
+    world.provider.gates.open('steer');
+    const said = page.getByRole('list', { name: 'What was said' });
+    await said.getByText('I meant the other one.').waitFor();
+    await page.getByText('never', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Stop the answer' }).click();
+    await page.getByText('The answer was cancelled').waitFor();
+    expect((await first.get()).status).toBe('cancelled');
+    await page.getByLabel('Message').fill(planInput({ text: 'The other one, then.' }));
+    await page.getByRole('button', { name: 'Send' }).click();
+    await said.getByText('The other one, then.').waitFor();
+    await page.getByRole('tab', { name: 'Runs' }).click();
+    const runs = page.getByRole('table', { name: 'Runs of the thread' });
+    await runs.getByText('cancelled').waitFor();
+    await runs.getByText('completed').waitFor();
+    await opened.checkView('thread-runs');
+    opened.checkComplaints();
+  });
+
+  test('an answer is interrupted by the next message', async () => {
+    const { current: world } = shared;
+    const first = await world.submit('plain', [{ text: 'old news', hold: { gate: 'old', afterPieces: 1 } }], {
+      thread: 'interrupted',
+    });
+    await world.provider.gates.reached('old');
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads/interrupted');
+    await page.getByLabel('While it answers').selectOption('interrupt');
+    await page.getByLabel('Message').fill(planInput({ text: 'fresh news' }));
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('list', { name: 'What was said' }).getByText('fresh news', { exact: true }).waitFor();
+    expect((await first.get()).status).toBe('cancelled');
+    opened.checkComplaints();
+  });
+
+  test('a long thread is read from its end back to its beginning, and is deleted after a question', async () => {
+    const { current: world } = shared;
+    const history = Array.from({ length: 130 }, (_, at) => ({
+      role: at % 2 === 0 ? ('user' as const) : ('assistant' as const),
+      content: `said ${at}`,
+    }));
+    const run = await world.submit('plain', [{ text: 'The end.' }], { thread: 'long', history });
+    await world.ended(run);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads/long');
+    const said = page.getByRole('list', { name: 'What was said' });
+    await said.getByText('The end.', { exact: true }).waitFor();
+    expect(await said.getByText('said 0', { exact: true }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Show what was said before' }).click();
+    await said.getByText('said 0', { exact: true }).waitFor();
+    const texts = await said.locator('.text').allTextContents();
+    expect(texts.slice(0, 130)).toEqual(history.map(({ content }) => content));
+    await page.getByRole('button', { name: 'Rename' }).click();
+    await page.getByLabel('Title').fill('A long talk');
+    await page.getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('heading', { name: 'A long talk' }).waitFor();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete it' }).click();
+    await page.waitForURL('**/threads');
+    await until('the thread is gone', () =>
+      world.mill.threads.get('long').then(
+        () => false,
+        () => true,
+      ),
+    );
+    await opened.checkView('threads');
+  });
+});
