@@ -129,7 +129,9 @@ describeInBrowser('the inbox of approvals', () => {
     await second.approve({});
     await until('the title says so', async () => (await page.title()) === 'Approvals · Millrace');
     await page.getByRole('tab', { name: 'Decided' }).click();
-    await page.getByRole('table', { name: 'Decisions' }).getByText('ada').waitFor();
+    const table = page.getByRole('table', { name: 'Decisions' });
+    await table.getByText('ada').waitFor();
+    expect(await table.getByRole('row').count()).toBe(3);
     await opened.checkView('approvals-decided');
   });
 

@@ -91,8 +91,9 @@ describeInBrowser('batches', () => {
     await status('quoted');
     await opened.checkView('batch-quoted');
     await page.getByRole('button', { name: 'Resume' }).click();
-    await batchIs(world.mill, id, ['completed']);
+    const done = await batchIs(world.mill, id, ['completed']);
     await status('completed');
+    expect(done.request_counts).toMatchObject({ completed: 7, failed: 0 });
     opened.checkComplaints();
   });
 
@@ -113,6 +114,7 @@ describeInBrowser('batches', () => {
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel it' }).click();
     await status('cancelled');
+    expect((await world.mill.batches.get(id)).request_counts.completed).toBe(0);
     await opened.visit('/batches');
     await page.getByRole('link', { name: 'stopped' }).waitFor();
     await opened.checkView('batches');
