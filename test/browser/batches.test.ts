@@ -40,7 +40,6 @@ describeInBrowser('batches', () => {
     await opened.checkView('batch-working');
     world.provider.gates.open('last');
     await page.getByText('12 of 12').waitFor();
-    await page.getByRole('region', { name: 'Files' }).getByText('Answers').waitFor();
     await page.locator('.status', { hasText: 'completed' }).waitFor();
     const begun = page.waitForEvent('download');
     await page.getByRole('region', { name: 'Files' }).getByRole('link', { name: 'Download' }).nth(1).click();
