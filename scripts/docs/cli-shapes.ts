@@ -2,7 +2,7 @@ import { diagnosisView } from '../../src/producer/client/diagnose/view.ts';
 import { manyAnswer, runCounts } from '../../src/producer/client/many-runs.ts';
 import { z } from 'zod';
 import { acceptedRun } from '../../src/producer/http/openapi.ts';
-import { approvalView } from '../../src/shared/contract/approvals.ts';
+import { approvalView } from '../../src/shared/contract/inbox/approvals.ts';
 import { progressEntry } from '../../src/producer/client/artifacts.ts';
 import { costReport } from '../../src/shared/contract/report/costs.ts';
 import { erasureAnswer } from '../../src/producer/client/erase/request.ts';

@@ -73,7 +73,7 @@ export { type ErasureKeyView, type ErasureReceipt, verifyReceipt } from '../shar
 export type { FlowReport, FlowReportQuery } from './client/flows/flow-report.ts';
 export type { FlowsPage, FlowsQuery, FlowView } from './client/flows/flows.ts';
 export type { ApprovalsPage, ApprovalsQuery } from './client/approvals.ts';
-export type { ApprovalKind, ApprovalView } from '../shared/contract/approvals.ts';
+export type { ApprovalKind, ApprovalView } from '../shared/contract/inbox/approvals.ts';
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
 export type { MediaFile, ProgressEntry, ProgressInput, ProgressWriting } from './client/artifacts.ts';

@@ -1,7 +1,7 @@
 import { collect, printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { command, flag, text, type ValuesOf } from './options/command.ts';
 import { defined } from '../../shared/base/collections.ts';
-import type { ApprovalView } from '../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../shared/contract/inbox/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop-signal.ts';
 import { openClient } from './options/open-client.ts';

@@ -7,7 +7,7 @@ import {
   waitsForPeople,
   type DecisionRecord,
 } from '../../shared/contract/decisions.ts';
-import { approvalKind, type ApprovalView } from '../../shared/contract/approvals.ts';
+import { approvalKind, type ApprovalView } from '../../shared/contract/inbox/approvals.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';

@@ -23,7 +23,7 @@ import { runOutcomeView, runRequestBody, runStatus, runView } from '../../shared
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { batchView, runsBatchRequest, wireBatchRequest } from '../../shared/contract/batch.ts';
 import { auditView } from '../client/audit/audit.ts';
-import { approvalView } from '../../shared/contract/approvals.ts';
+import { approvalView } from '../../shared/contract/inbox/approvals.ts';
 import { chatLine, chatTurnView } from '../client/chat/chat-line.ts';
 import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../../shared/contract/report/costs.ts';

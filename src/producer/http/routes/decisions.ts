@@ -9,7 +9,7 @@ import { runStatus, isTerminalStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
 import { errors, route, runIdParam, topUpKey, wholeNumberParam } from '../openapi.ts';
 import { publicId } from '../../../shared/base/ids.ts';
-import { approvalKind, approvalView } from '../../../shared/contract/approvals.ts';
+import { approvalKind, approvalView } from '../../../shared/contract/inbox/approvals.ts';
 
 const decideRoute = route('approve', {
   operationId: 'decideRun',

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ApprovalView } from '../../../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { ApiError } from '../../api.ts';
 import { refusedFields, type Problems } from '../../forms/check-value.ts';
 import { isEdited, problemsIn, type Draft } from '../../forms/draft.ts';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ApprovalView } from '../../../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { useKeys } from '../../keys.ts';
 import { SelectFilter, Filters } from '../../ui/filters.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';

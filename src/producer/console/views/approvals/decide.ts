@@ -1,4 +1,4 @@
-import type { ApprovalView } from '../../../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import type { DecisionInput } from '../../../../shared/contract/control.ts';
 import type { DecisionView } from '../../../../shared/contract/decisions.ts';
 import type { PendingView } from '../../../../shared/contract/event.ts';

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { ApprovalView } from '../../../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import type { DecisionView } from '../../../../shared/contract/decisions.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { useQuery } from '../../api.ts';

@@ -1,4 +1,4 @@
-import type { ApprovalView } from '../../../../shared/contract/approvals.ts';
+import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import type { FlowRule } from '../../../../shared/contract/flow.ts';
 
 /** What an item asks for, in a few words. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { voteView } from './decisions.ts';
-import { pendingView } from './event.ts';
+import { voteView } from '../decisions.ts';
+import { pendingView } from '../event.ts';
 
 export const approvalKind = z.enum(['approval', 'user_input', 'unknown_outcome', 'budget']);
 export type ApprovalKind = z.infer<typeof approvalKind>;
