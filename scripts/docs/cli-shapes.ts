@@ -185,6 +185,27 @@ export const printedBy: Readonly<Record<string, Printed>> = {
   },
   agents,
   'agents check': agents,
+  replay: {
+    as: 'document',
+    shape: z.strictObject({
+      agent: z.string(),
+      runId: z.string(),
+      mode: z.enum(['recorded', 'live']),
+      departures: z.array(
+        z.strictObject({
+          kind: z.string(),
+          stepNumber: z.int().optional(),
+          what: z.string(),
+          recorded: z.string(),
+          now: z.string(),
+        }),
+      ),
+      recordedMicrocents: z.int(),
+      costMicrocents: z.int(),
+      notes: z.array(z.string()),
+    }),
+    is: 'an object: `departures`, the first of each [kind](../replay.md), `mode`, both costs in microcents, and `notes`',
+  },
   'agents show': { as: 'document', shape: agentDetail, is: 'an [AgentDetail](http.md#agentdetail)' },
   'budget list': { as: 'document', shape: z.array(budgetView), is: 'an array of [Budgets](http.md#budget)' },
   fleet: { as: 'document', shape: fleetView, is: 'what [`GET /v1/fleet`](http.md) answers' },

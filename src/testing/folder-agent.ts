@@ -29,6 +29,33 @@ export async function agentFrom(
   id: string,
   env: Readonly<Record<string, string | undefined>> = {},
 ): Promise<FolderAgent> {
+  return await chosenFrom(folder, env, (agents) => {
+    const agent = agents.get(id);
+    if (agent) return agent;
+    const known = [...agents.keys()].join(', ');
+    throw new RunError('validation', `there is no agent ${id} in ${folder}; known are ${known}`);
+  });
+}
+
+/** The same for the agent of this file of the folder, whatever its id. */
+export async function agentFromFile(
+  folder: string,
+  file: string,
+  env: Readonly<Record<string, string | undefined>> = {},
+): Promise<FolderAgent> {
+  return await chosenFrom(folder, env, (agents) => {
+    const agent = [...agents.values()].find((one) => one.file === file);
+    if (agent) return agent;
+    const known = [...agents.values()].map((one) => one.file).join(', ');
+    throw new RunError('validation', `there is no agent file ${file} in ${folder}; there are ${known || 'none'}`);
+  });
+}
+
+async function chosenFrom(
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+  choose: (agents: ReadonlyMap<string, LoadedAgent>) => LoadedAgent,
+): Promise<FolderAgent> {
   const config = parseConfig(env);
   const capabilities: Record<string, CapabilityResolver> = {};
   const secrets = createToolSecrets({ env });
@@ -52,12 +79,7 @@ export async function agentFrom(
     ...agent,
     tools: agent.tools.filter(({ name, ofPackage }) => !(ofPackage && isBuiltin.has(name))),
   });
-  const agent = agents.get(id);
-  if (!agent)
-    throw new RunError(
-      'validation',
-      `there is no agent ${id} in ${folder}; known are ${[...agents.keys()].join(', ')}`,
-    );
+  const agent = choose(agents);
   return {
     agent: fromFolder(agent),
     agents: [...agents.values()].filter((other) => other !== agent).map(fromFolder),

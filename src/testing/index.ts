@@ -21,6 +21,8 @@ export type { ModelScript, ScriptedAnswer } from '../worker/llm/backends/scripte
 export { recordedModel, type RecordedModel, type RecordedModelOptions } from './recorded-model.ts';
 export { testAgent, type TestAgent, type TestAgentOptions, type TestPerson, type TestRun } from './test-agent.ts';
 export { agentFrom, type FolderAgent } from './folder-agent.ts';
+export { assertNoDepartures, replayExport, type Replay, type ReplayOptions } from './replay/replay.ts';
+export type { Departure, DepartureKind } from './replay/departures.ts';
 export type { TestCall } from './test-calls.ts';
 export type { StandIn } from './stand-ins.ts';
 export {

@@ -37,22 +37,36 @@ export class ToolLog {
   }
 }
 
+/** What stands in for the code of every tool, whatever its name, so that nothing leaves the process. */
+export interface AllTools {
+  inPlaceOf(tool: Tool): Exclude<StandIn, 'hangs'>;
+  onLoaded(loaded: ReadonlyMap<string, LoadedAgent>): void;
+  /** The tools of an MCP server, which is not contacted. */
+  toolsOf(server: string): readonly Tool[];
+}
+
 /** What stands in for what. */
 export interface StandIns {
   readonly tools: Readonly<Record<string, StandIn>>;
   /** By server: the tools that an MCP server offers in place of the real one, which is not contacted. */
   readonly servers: Readonly<Record<string, readonly Tool[]>>;
+  readonly all?: AllTools | undefined;
 }
 
 /** The seams of an agent through which stand-ins take their places and every tool is watched. */
 export function standInSeams(standIns: StandIns, log: ToolLog, clock: Clock): Pick<TestSeams, 'agents' | 'services'> {
-  const replaced = (tool: Tool) => watched(tool, standInFor(tool, standIns.tools[tool.name], clock), log);
+  const { all } = standIns;
+  const replaced = (tool: Tool) => {
+    const standIn = all && hasCode(tool) ? all.inPlaceOf(tool) : standIns.tools[tool.name];
+    return watched(tool, standInFor(tool, standIn, clock), log);
+  };
   return {
     agents(loaded) {
       checkNames(loaded, standIns);
+      all?.onLoaded(loaded);
       return new Map([...loaded].map(([id, agent]) => [id, { ...agent, tools: agent.tools.map(replaced) }]));
     },
-    services: (services) => ({ ...services, openServers: serversWith(services, standIns.servers, replaced) }),
+    services: (services) => ({ ...services, openServers: serversWith(services, standIns, replaced) }),
   };
 }
 
@@ -86,14 +100,15 @@ async function never(clock: Clock, signal: AbortSignal): Promise<never> {
 /** Opens the servers that have no stand-in for real, and those that have one here. */
 function serversWith(
   { openServers }: ToolServices,
-  servers: StandIns['servers'],
+  { servers, all }: StandIns,
   replaced: (tool: Tool) => Tool,
 ): NonNullable<ToolServices['openServers']> {
-  const isReal = (name: string) => !name.startsWith(serverPrefix) || !Object.hasOwn(servers, serverTool(name).server);
+  const isReal = (name: string) =>
+    !name.startsWith(serverPrefix) || !(all || Object.hasOwn(servers, serverTool(name).server));
   return async (agent, run, signal) => {
     const opened = await openServers?.({ ...agent, tools: agent.tools.filter(isReal) }, run, signal);
     const own = [...grantsOf(agent)].flatMap(([server, granted]) => {
-      const offered = Object.hasOwn(servers, server) ? (servers[server] ?? []) : [];
+      const offered = all?.toolsOf(server) ?? (Object.hasOwn(servers, server) ? (servers[server] ?? []) : []);
       return offered
         .filter(({ name }) => granted === 'all' || granted.has(name))
         .map((tool) => replaced({ ...tool, trust: 'mcp-derived', source: sourceOf(tool, server) }));

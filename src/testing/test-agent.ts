@@ -4,7 +4,7 @@ import { RunError } from '../shared/base/errors.ts';
 import { runIdForExecution } from '../shared/base/ids.ts';
 import type { DecisionInput } from '../shared/contract/control.ts';
 import type { PendingView, RunEvent } from '../shared/contract/event.ts';
-import type { RunOutcomeView } from '../shared/contract/run.ts';
+import type { RunOutcomeView, RunRequestInput } from '../shared/contract/run.ts';
 import type { Agent } from '../worker/agents/define-agent.ts';
 import { wrapProvider, type LlmProvider, type LlmRequest } from '../worker/llm/provider.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions } from '../worker/local/agent-handle.ts';
@@ -15,7 +15,7 @@ import { FakeClock } from './fake-clock.ts';
 import type { FolderAgent } from './folder-agent.ts';
 import { scriptedModel, type ScriptedModel } from './scripted-model.ts';
 import type { Script } from './scripts.ts';
-import { standInSeams, ToolLog, type StandIn } from './stand-ins.ts';
+import { standInSeams, ToolLog, type AllTools, type StandIn } from './stand-ins.ts';
 import { callsOf, type TestCall } from './test-calls.ts';
 
 /** What a person in a test says: a verdict, nothing in time (`expires`), or a function that decides about each call. */
@@ -97,6 +97,24 @@ export interface TestAgent {
  * assertCalls(run, [{ name: 'lookup_order', args: { order: '7' } }]);
  */
 export function testAgent(agent: Agent | FolderAgent, options: TestAgentOptions): TestAgent {
+  return testAgentWith(agent, options);
+}
+
+/** What a replay puts in place, beside what a test does. */
+export interface ReplaySeams extends AllTools {
+  /** Asked about everything that waits for a person, of whatever tool. */
+  ask(item: PendingView, runId: string): PersonVerdict | undefined;
+}
+
+/** The parts of a request that only a worker takes from a caller. */
+interface TestRequest extends AgentRunOptions, Pick<RunRequestInput, 'history' | 'instructions' | 'outputSchema'> {}
+
+/** The same for a replay. */
+export function testAgentWith(
+  agent: Agent | FolderAgent,
+  options: TestAgentOptions,
+  replay?: ReplaySeams,
+): TestAgent & { run(input: string | readonly InputPart[], options?: TestRequest): Promise<TestRun> } {
   const {
     model,
     clock = new FakeClock({ skipWaits: true }),
@@ -113,12 +131,12 @@ export function testAgent(agent: Agent | FolderAgent, options: TestAgentOptions)
     env: given.env ?? {},
     clock,
     provider: watch.provider(providerOf(model, clock)),
-    onPending: (item, runId) => watch.ask(people, item, runId),
+    onPending: async (item, runId) => (replay ? replay.ask(item, runId) : await watch.ask(people, item, runId)),
     seams: {
       newRunId: () => watch.newRunId(),
       random: () => 0,
       onEvents: (_, events) => watch.take(events),
-      ...standInSeams({ tools, servers }, watch.tools, clock),
+      ...standInSeams({ tools, servers, all: replay }, watch.tools, clock),
     },
   });
   const test = new Test(handle, clock, watch);

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { z } from 'zod';
+import { agentFrom, scriptedModel } from '../../src/testing/index.ts';
+import { exportOf } from '../support/export-of.ts';
 import { detached, printedBy } from '../../scripts/docs/cli-shapes.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
@@ -175,6 +177,13 @@ const calls: Readonly<Record<string, () => Promise<{ readonly args: readonly str
   'agents show': async () => ({ args: ['plain'] }),
   fleet: async () => ({ args: [] }),
   'budget list': async () => ({ args: [] }),
+  replay: async () => {
+    const { agent } = await agentFrom(join(root, 'agents'), 'summarise');
+    const recorded = await exportOf(agent, 'A long text.', { provider: scriptedModel(['Short.']) });
+    return {
+      args: [fileWith('run.json', JSON.stringify(recorded)), '--agent', join(root, 'agents', 'summarise.ts')],
+    };
+  },
   'agents check': async () => ({ args: [join(root, 'agents')] }),
   doctor: async () => ({ args: ['--here'] }),
   redrive: async () => ({ args: [await ended()] }),
@@ -196,7 +205,7 @@ function expectShape(shape: z.ZodType, document: unknown): void {
 test.each(withJson.map(({ path }) => path))('`millrace %s --json` prints what is stated', async (path) => {
   const { args, input = '' } = (await calls[path]?.()) ?? { args: [] };
   const env = environment();
-  const call = path === 'agents check' ? millraceProcess : millrace;
+  const call = path === 'agents check' || path === 'replay' ? millraceProcess : millrace;
   const { stdout, stderr } = await call([...path.split(' '), ...args, '--json'], { env, input });
   const { as, shape } = printedBy[path] as (typeof printedBy)[string];
   expect(stdout, stderr).not.toBe('');

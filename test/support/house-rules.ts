@@ -57,7 +57,7 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
 
 /** Entry points of a process: `createAgent` and `new Millrace()` run in programs that have no main file of ours. */
 const entryPoints =
-  /^src\/((worker|producer|producer\/cli)\/main|worker\/index|producer\/client\/own-environment)\.ts$/;
+  /^src\/((worker|producer|producer\/cli|testing)\/main|worker\/index|producer\/client\/own-environment)\.ts$/;
 /** What a terminal or a browser shows, or a sandbox sends to its parent; everything else may end up in Redis. */
 const ownWriters =
   /^src\/(shared\/base\/json|producer\/cli\/.*|producer\/console\/.*|worker\/tools\/code-mode\/(child|engine|script-run))\.tsx?$/;

@@ -40,6 +40,7 @@ import { callOf } from './show/call-of.ts';
 import { dim, red, withoutColours } from './show/paint.ts';
 import { printable } from '../../shared/base/words.ts';
 import { addMcp } from './mcp.ts';
+import { addReplay } from './record/replay.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
@@ -58,6 +59,7 @@ const commands: readonly AddCommand[] = [
   addBatch,
   addBatches,
   addTail,
+  addReplay,
   addGet,
   addExport,
   addMedia,
@@ -84,7 +86,16 @@ const commands: readonly AddCommand[] = [
 ];
 
 /** These are about the processes of a fleet and what they share. All others are about the data of one tenant. */
-const withoutTenant: ReadonlySet<string> = new Set(['init', 'dev', 'demo', 'producer', 'worker', 'agents', 'doctor']);
+const withoutTenant: ReadonlySet<string> = new Set([
+  'init',
+  'dev',
+  'demo',
+  'producer',
+  'worker',
+  'agents',
+  'doctor',
+  'replay',
+]);
 
 /** Runs the command that the arguments name and answers the exit code. Never throws. */
 export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCode> {

@@ -178,7 +178,7 @@ export async function become(cli: Cli, role: Role, args: readonly string[] = [])
 }
 
 /** The processes that Millrace consists of. */
-type Role = 'producer' | 'worker';
+type Role = 'producer' | 'worker' | 'testing';
 
 /** The entry file of a role, in the source of a checkout or in what was built from it. */
 function entryOf(role: Role): string {

@@ -1,0 +1,199 @@
+import { canonicalJson, isRecord } from '../../shared/base/json.ts';
+import type { RunExport } from '../../shared/contract/archive/run-export.ts';
+import type { CallView, StepView } from '../../shared/contract/archive/run-steps.ts';
+import { firstDifference, shown } from '../difference.ts';
+import type { TestCall } from '../test-calls.ts';
+import type { TestRun } from '../test-agent.ts';
+
+/**
+ * How a replay departs from the recorded run.
+ *
+ * - system: the model would be given another system text
+ * - tools: it would be offered other tools, or tools with another description or schema
+ * - refused: a call that ran would be refused: its tool is gone or has another name, its arguments do not fit, a policy says no
+ * - gated: a person would be asked about a call that no person was asked about
+ * - ungated: no person would be asked about a call that a person decided
+ * - allowed: a call that was refused would run
+ * - call: the model called another tool, or with other arguments (only where a model is asked)
+ * - steps: the model would be asked more often, or less
+ * - end: the run would end in another way, or with another text
+ */
+export type DepartureKind = 'system' | 'tools' | 'refused' | 'gated' | 'ungated' | 'allowed' | 'call' | 'steps' | 'end';
+
+export interface Departure {
+  readonly kind: DepartureKind;
+  /** The step of the recorded run. */
+  readonly stepNumber?: number;
+  /** What departs, as a sentence. */
+  readonly what: string;
+  readonly recorded: string;
+  readonly now: string;
+}
+
+/** What is compared with the recorded run. */
+export interface Replayed {
+  readonly run: TestRun;
+  /** The definition of the agent as data. */
+  readonly definition: Readonly<Record<string, unknown>>;
+  /** Calls that a person was asked about. */
+  readonly asked: ReadonlySet<string>;
+  /** Was a model asked, in place of the recording? */
+  readonly isLive: boolean;
+}
+
+/** The first departure of each kind, in the order in which they matter. */
+export function departuresOf(recorded: RunExport, replayed: Replayed): readonly Departure[] {
+  const all = [
+    ...systemDepartures(recorded, replayed),
+    ...toolDepartures(recorded, replayed),
+    ...callDepartures(recorded, replayed),
+    ...endDepartures(recorded, replayed),
+  ];
+  const kinds = new Set<DepartureKind>();
+  return all.filter(({ kind }) => !kinds.has(kind) && kinds.add(kind));
+}
+
+function systemDepartures({ initial, agent }: RunExport, { run, definition }: Replayed): Departure[] {
+  const sent = run.requests[0]?.messages.find(({ role }) => role === 'system');
+  const [first] = initial;
+  const isKnown = first?.role === 'system';
+  // Of a run whose prompt was not kept the definition has the instructions.
+  const before = isKnown ? first.content : agent?.['instructions'];
+  const after = isKnown ? (sent?.role === 'system' ? sent.content : '') : definition['instructions'];
+  if (before === undefined || (isKnown && run.requests.length === 0)) return [];
+  const difference = firstDifference(before, after ?? '');
+  if (!difference) return [];
+  const { expected, actual } = difference;
+  return [{ kind: 'system', what: 'the model would be given another system text', recorded: expected, now: actual }];
+}
+
+function toolDepartures({ agent }: RunExport, { definition }: Replayed): Departure[] {
+  if (agent === null) return [];
+  const [before, after] = [advertised(agent), advertised(definition)];
+  const names = [...new Set([...before.keys(), ...after.keys()])];
+  return names.flatMap((name): Departure[] => {
+    const difference = firstDifference(before.get(name), after.get(name), name);
+    if (!difference) return [];
+    const { path, expected, actual } = difference;
+    const what = !after.has(name)
+      ? `the model would not be offered the tool ${name} any more`
+      : before.has(name)
+        ? `the tool ${name} would be offered in another way, first at ${path}`
+        : `the model would be offered another tool, ${name}`;
+    return [{ kind: 'tools', what, recorded: expected, now: actual }];
+  });
+}
+
+/** What a model sees of the tools in a definition, by name. */
+function advertised(definition: Readonly<Record<string, unknown>>): ReadonlyMap<string, unknown> {
+  const tools: readonly unknown[] = Array.isArray(definition['toolDefinitions']) ? definition['toolDefinitions'] : [];
+  return new Map(
+    tools.filter(isRecord).map(({ name, description, parameters }) => [String(name), { description, parameters }]),
+  );
+}
+
+function callDepartures(recorded: RunExport, { run, asked, isLive }: Replayed): Departure[] {
+  const own = run.calls.filter(({ runId }) => runId === run.runId);
+  const steps = recorded.steps.steps.flatMap((step) => step.calls.map((call) => ({ step, call })));
+  if (isLive) {
+    const other = otherCall(steps, own);
+    if (other) return [other];
+  }
+  return steps.flatMap(({ step, call }, index): Departure[] => {
+    const now = isLive ? own[index] : own.find(({ toolCallId }) => toolCallId === call.toolCallId);
+    return now ? fates({ step, call }, now, asked.has(now.toolCallId)) : [];
+  });
+}
+
+interface RecordedCall {
+  readonly step: StepView;
+  readonly call: CallView;
+}
+
+/** The first call that differs from the recorded ones, in their order. */
+function otherCall(recorded: readonly RecordedCall[], own: readonly TestCall[]): Departure | undefined {
+  for (let index = 0; index < Math.max(recorded.length, own.length); index++) {
+    const [before, now] = [recorded[index], own[index]];
+    const isSame =
+      before && now && before.call.toolName === now.name && canonicalJson(before.call.args) === canonicalJson(now.args);
+    if (isSame) continue;
+    const what = !now
+      ? `the model did not call ${before?.call.toolName}`
+      : before?.call.toolName === now.name
+        ? `the model called ${now.name} with other arguments`
+        : `the model called ${now.name}${before ? ` in place of ${before.call.toolName}` : ', which the recorded run did not'}`;
+    const at = before ? { stepNumber: before.step.stepNumber } : {};
+    const words = (name: string | undefined, args: unknown) =>
+      name === undefined ? 'no call' : `${name} ${shown(args)}`;
+    return {
+      kind: 'call',
+      ...at,
+      what,
+      recorded: words(before?.call.toolName, before?.call.args),
+      now: words(now?.name, now?.args),
+    };
+  }
+  return undefined;
+}
+
+/** What became of a call then and now. */
+function fates({ step: { stepNumber }, call }: RecordedCall, now: TestCall, isAsked: boolean): Departure[] {
+  const { toolName, decision } = call;
+  const wasRefused = call.error !== undefined && refusals.has(call.error.kind);
+  const departure = (kind: DepartureKind, what: string, recorded: string, present: string): Departure[] => [
+    { kind, stepNumber, what, recorded, now: present },
+  ];
+  if (isAsked && !decision)
+    return departure(
+      'gated',
+      `a person would be asked about ${toolName}`,
+      'no person was asked',
+      'it waits for a person',
+    );
+  if (decision && !isAsked && now.status !== 'refused')
+    return departure('ungated', `no person would be asked about ${toolName}`, 'a person decided', 'it runs');
+  if (now.status === 'refused' && !wasRefused)
+    return departure('refused', `the call of ${toolName} would be refused`, 'it ran', now.error?.message ?? 'refused');
+  if (wasRefused && (now.status === 'done' || now.status === 'failed'))
+    return departure('allowed', `the call of ${toolName} would run`, call.error?.message ?? 'refused', 'it runs');
+  return [];
+}
+
+const refusals: ReadonlySet<string> = new Set([
+  'approval_denied',
+  'invalid_input',
+  'unknown_tool',
+  'dataflow_policy_blocked',
+  'capability_blocked',
+  'tool_unavailable',
+  'depth_limit',
+]);
+
+function endDepartures({ run: before, steps: { steps } }: RunExport, { run, isLive }: Replayed): Departure[] {
+  const departures: Departure[] = [];
+  const answered = steps.filter(({ answer }) => answer).length;
+  if (run.steps !== answered)
+    departures.push({
+      kind: 'steps',
+      what: run.steps > answered ? 'the run would take more steps' : 'the run would take fewer steps',
+      recorded: String(answered),
+      now: String(run.steps),
+    });
+  const was = endOf(before.status, before.error?.code);
+  const is = endOf(run.status, run.error?.code);
+  if (was !== is) departures.push({ kind: 'end', what: 'the run would end in another way', recorded: was, now: is });
+  const difference = firstDifference(before.result?.text ?? '', run.text);
+  // A model never says the same twice.
+  if (was === is && difference && !isLive && run.status !== 'failed')
+    departures.push({
+      kind: 'end',
+      what: 'the run would end with another text',
+      recorded: difference.expected,
+      now: difference.actual,
+    });
+  return departures;
+}
+
+function endOf(status: string, code: string | undefined): string {
+  return code === undefined ? status : `${status} (${code})`;
+}

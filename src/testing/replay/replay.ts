@@ -1,0 +1,180 @@
+import { AssertionError } from 'node:assert';
+import { z } from 'zod';
+import { jsonOr, isRecord } from '../../shared/base/json.ts';
+import { Redactor } from '../../shared/base/redact.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { formatUsd } from '../../shared/contract/money.ts';
+import { workOf } from '../../shared/contract/run.ts';
+import type { RunExport } from '../../shared/contract/archive/run-export.ts';
+import { definitionRecord } from '../../worker/agents/definition-record.ts';
+import type { Agent } from '../../worker/agents/define-agent.ts';
+import { defineTool } from '../../worker/tools/define.ts';
+import type { Tool } from '../../worker/tools/tool.ts';
+import type { LlmProvider } from '../../worker/llm/provider.ts';
+import { FakeClock } from '../fake-clock.ts';
+import type { FolderAgent } from '../folder-agent.ts';
+import { scriptedModel } from '../scripted-model.ts';
+import type { Script } from '../scripts.ts';
+import { testAgentWith, type TestRun } from '../test-agent.ts';
+import { departuresOf, type Departure } from './departures.ts';
+import { readExport } from './read-export.ts';
+import { allChildren, callsIn, RecordedRun } from './recorded-run.ts';
+
+export interface ReplayOptions {
+  /**
+   * Asked in place of the recording: the run departs at the first call that differs from the recorded ones. Tools answer what
+   * they answered then. Default: the recorded answers.
+   */
+  readonly model?: Script | LlmProvider;
+  /** Settings by the names of the environment variables. Default: none, whatever the environment of the process is. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** A recorded run, once more, with the present definition of its agent. */
+export interface Replay {
+  readonly agent: string;
+  /** The run that was recorded. */
+  readonly runId: string;
+  readonly mode: 'recorded' | 'live';
+  /** The first of each kind. Empty: the agent would do the same. */
+  readonly departures: readonly Departure[];
+  /** What the recorded run cost, and what the replayed one would at present prices, in microcents. Runs that worked for it count. */
+  readonly recordedMicrocents: number;
+  readonly costMicrocents: number;
+  /** What the replay could not take from the export. */
+  readonly notes: readonly string[];
+  /** The replayed run, for other assertions. */
+  readonly run: TestRun;
+}
+
+/**
+ * Runs an export of `millrace export` against an agent: its prompt, tools, policies and limits of now meet the recorded answers of
+ * models, results of tools and decisions of people. Nothing is sent anywhere, no code of a tool runs. Throws `validation` for a
+ * file that is no export, and for runs that are not turns of an agent.
+ *
+ * @example
+ * const replay = await replayExport('test/exports/order-7.json', support);
+ * assertNoDepartures(replay);
+ */
+export async function replayExport(
+  file: string | RunExport,
+  agent: Agent | FolderAgent,
+  { model, env = {} }: ReplayOptions = {},
+): Promise<Replay> {
+  const recorded = typeof file === 'string' ? readExport(file) : file;
+  const { run: before, request, initial } = recorded;
+  refuseOrchestrated(recorded);
+  const known = new RecordedRun(recorded);
+  const asked = new Set<string>();
+  const ownNames = new Set<string>();
+  let definition: Readonly<Record<string, unknown>> = {};
+  const clock = new FakeClock({ startAt: before.startedAt ?? before.createdAt, skipWaits: true });
+  const tested = testAgentWith(
+    agent,
+    {
+      model: model ?? scriptedModel((asking) => known.answer(asking), { clock, id: providerOf(recorded) }),
+      clock,
+      env,
+    },
+    {
+      inPlaceOf: (tool) => (args, context) => {
+        known.of(context.runId, undefined);
+        return known.result(tool, args, context);
+      },
+      ask: (item, runId) => {
+        asked.add(item.toolCallId ?? '');
+        known.of(runId, undefined);
+        // No person was asked then: the replay shows what comes after.
+        return known.verdict(item, runId) ?? { granted: true };
+      },
+      toolsOf: () => serverTools(recorded, ownNames),
+      onLoaded(loaded) {
+        for (const { tools } of loaded.values()) for (const { name } of tools) ownNames.add(name);
+        const own = loaded.get('agent' in agent ? agent.agent.definition.id : agent.definition.id);
+        const found = own && jsonOr(definitionRecord(own, new Redactor()).json);
+        definition = isRecord(found) ? found : {};
+      },
+    },
+  );
+  const { limits, overrides, budget, history, instructions, outputSchema } = request;
+  const past = history ?? pastOf(initial);
+  const run = await tested.run(request.input, { limits, overrides, budget, history: past, instructions, outputSchema });
+  const isLive = model !== undefined;
+  return {
+    agent: tested.id,
+    runId: before.runId,
+    mode: isLive ? 'live' : 'recorded',
+    departures: departuresOf(recorded, { run, definition, asked, isLive }),
+    recordedMicrocents: before.costMicrocents,
+    costMicrocents: run.costMicrocents,
+    notes: notesOn(recorded),
+    run,
+  };
+}
+
+/** Throws unless the replay did what the recorded run had done: the error has the first departure of each kind. */
+export function assertNoDepartures(replay: Replay): void {
+  const { departures, runId } = replay;
+  if (departures.length === 0) return;
+  const message = [
+    `run ${runId} would go another way`,
+    ...departures.flatMap(departureInWords),
+    costInWords(replay),
+  ].join('\n');
+  throw new AssertionError({ message, actual: departures, expected: [], operator: 'millrace' });
+}
+
+export function departureInWords({ kind, stepNumber, what, recorded, now }: Departure): string[] {
+  const at = stepNumber === undefined ? '' : ` (step ${stepNumber})`;
+  return [`${kind}: ${what}${at}`, `  recorded: ${recorded}`, `  now:      ${now}`];
+}
+
+export function costInWords({ recordedMicrocents, costMicrocents }: Replay): string {
+  return `It cost ${formatUsd(recordedMicrocents)}; at present prices it would cost ${formatUsd(costMicrocents)}.`;
+}
+
+/** Its prices are those of the replay. */
+function providerOf({ steps }: RunExport): string {
+  return steps.steps.find(({ provider }) => provider !== undefined)?.provider ?? 'scripted';
+}
+
+/** Those tools of MCP servers that the run called: what else the servers offered is not in an export. */
+function serverTools(recorded: RunExport, ownNames: ReadonlySet<string>): readonly Tool[] {
+  const called = new Set(
+    [recorded, ...allChildren(recorded)].flatMap((one) => callsIn(one).map(({ toolName }) => toolName)),
+  );
+  return [...called]
+    .filter((name) => !ownNames.has(name))
+    .map((name) =>
+      defineTool({ name, description: '', inputSchema: z.looseObject({}), effect: 'read', execute: () => undefined }),
+    );
+}
+
+function refuseOrchestrated({ request, run }: RunExport): void {
+  const { kind } = workOf(request);
+  if (kind === 'turn') return;
+  const what = { node: 'a node of a workflow', fanOut: 'a fan-out', evaluate: 'an evaluation', task: 'a task' }[kind];
+  throw new RunError(
+    'validation',
+    `run ${run.runId} is ${what}: replay works on turns of an agent, export its children`,
+  );
+}
+
+/** What was said before the input, of a run in a thread. */
+function pastOf(initial: RunExport['initial']) {
+  const said = initial.slice(0, -1).flatMap((message) => {
+    const isSaid = (message.role === 'user' || message.role === 'assistant') && message.content !== '';
+    return isSaid ? [{ role: message.role as 'user' | 'assistant', content: message.content }] : [];
+  });
+  return said.length === 0 ? undefined : said;
+}
+
+function notesOn({ request, agent, steps, truncated }: RunExport): string[] {
+  const masked = steps.steps.some(({ calls }) => calls.some((call) => call.argsMasked || call.result?.withheld));
+  return [
+    ...(agent === null ? ['the export has no definition of the agent: its tools are not compared'] : []),
+    ...(request.files?.length ? ['its input has files, which an export does not hold: they are left out'] : []),
+    ...(masked ? ['arguments or results are masked: calls go by what is left of them'] : []),
+    ...(truncated || steps.truncated ? ['parts of the run were not kept: it may end before its recorded end'] : []),
+  ];
+}
