@@ -99,7 +99,7 @@ test('the HTTP page has one section for exactly the routes that the source regis
 });
 
 test('the README lists exactly the commands that the program has', () => {
-  const sources = files('src/producer/cli/{,audit/,batch/,fleet/,options/}*.ts').map(read).join('\n');
+  const sources = files('src/producer/cli/{,audit/,batch/,fleet/,options/,record/}*.ts').map(read).join('\n');
   const commands = [...sources.matchAll(/(?:program\s*\.|export const add\w+ = )command\(\s*'([\w-]+)/g)].map(
     ([, name]) => name,
   );

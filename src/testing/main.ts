@@ -47,7 +47,8 @@ function configuredModel({ agent }: FolderAgent): LlmProvider {
   });
 }
 
-function withoutRun({ run: _, ...replay }: Replay) {
+function withoutRun(whole: Replay) {
+  const { run: _, ...replay } = whole;
   return replay;
 }
 

@@ -295,7 +295,7 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
 
 function archiverOf({ options, redis: { space }, stores: { archive }, metrics }: Parts): AsyncDisposable {
   const { agents, redactor, log } = options;
-  return archiveRuns({ space, archive, agents, redactor, log, onRun: metrics.runs.archived });
+  return archiveRuns({ space, archive, agents, redactor, log, onRun: (outcome) => metrics.runs.archived(outcome) });
 }
 
 function postrunOf(parts: Parts, deps: JobDeps) {

@@ -49,7 +49,7 @@ describeInBrowser('the list of runs with ten thousand in it', () => {
         await page.evaluate('longTasks.length = 0');
         await loadAll(page);
         await scrollOverAll(page);
-        const tasks = (await page.evaluate('longTasks')) as Task[];
+        const tasks = await page.evaluate<Task[]>('longTasks');
         attempts.push(tasks.filter(({ duration }) => duration > longMs * stretch()));
       }
       expect(attempts).toContainEqual([]);

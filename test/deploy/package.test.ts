@@ -81,7 +81,7 @@ test('the package has the built console, and no source of it', () => {
   const console = join(folder, 'node_modules/millrace/dist/producer/console');
   expect(readdirSync(console).sort()).toEqual(['assets', 'index.html']);
   const kinds = new Set(readdirSync(join(console, 'assets')).map((name) => name.split('.').at(-1)));
-  expect([...kinds].sort()).toEqual(['css', 'js', 'svg']);
+  expect([...kinds].toSorted((a = '', b = '') => a.localeCompare(b))).toEqual(['css', 'js', 'svg']);
 });
 
 test('publint finds nothing to complain about', async () => {

@@ -163,8 +163,8 @@ function refuseOrchestrated({ request, run }: RunExport): void {
 /** What was said before the input, of a run in a thread. */
 function pastOf(initial: RunExport['initial']) {
   const said = initial.slice(0, -1).flatMap((message) => {
-    const isSaid = (message.role === 'user' || message.role === 'assistant') && message.content !== '';
-    return isSaid ? [{ role: message.role as 'user' | 'assistant', content: message.content }] : [];
+    const { role, content } = message;
+    return (role === 'user' || role === 'assistant') && content ? [{ role, content }] : [];
   });
   return said.length === 0 ? undefined : said;
 }

@@ -134,7 +134,8 @@ export async function queueDepths(client: TenantClient): Promise<Readonly<Record
   return await reach(client, async (at) => depths(await liveWorkers(at), at));
 }
 
-function withoutRuns({ runs: _, ...worker }: LiveWorker): WorkerFacts {
+function withoutRuns(live: LiveWorker): WorkerFacts {
+  const { runs: _, ...worker } = live;
   return worker;
 }
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventSchema } from '../../../shared/contract/event.ts';
 import { withoutWords } from '../../../shared/contract/provider-report.ts';

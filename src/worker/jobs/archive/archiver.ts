@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { inLanes } from '../../../shared/base/collections.ts';
 import { repeat } from '../../../shared/base/clock.ts';
-import { RunError } from '../../../shared/base/errors.ts';
+import type { RunError } from '../../../shared/base/errors.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import { isArchived } from '../../../shared/contract/agent/agent.ts';
 import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
@@ -31,7 +31,7 @@ const definitionsEveryMs = 6 * 3_600_000;
  */
 export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   const { log } = deps;
-  let stopping = false;
+  const stop = new AbortController();
   let isFailing = false;
   const failed = (err: unknown) => {
     if (isFailing) log.debug({ err }, 'ended runs wait for the archive');
@@ -41,13 +41,13 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   const keepDefinitions = definitionKeeper(deps);
   const pass = async () => {
     await keepDefinitions();
-    while (!stopping && (await archiveBatch(deps)) === atOnce) await turn();
+    while (!stop.signal.aborted && (await archiveBatch(deps)) === atOnce) await turn();
     isFailing = false;
   };
   const loop = repeat(everyMs, pass, failed);
   return {
     async [Symbol.asyncDispose]() {
-      stopping = true;
+      stop.abort();
       await loop[Symbol.asyncDispose]();
     },
   };

@@ -11,8 +11,24 @@ const suspicious =
   /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credential)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
 /** Without any of these it is none of that: looking for them is far cheaper. */
 const hints = [
-  ...['key', 'token"', 'token\\', 'token=', 'tokens\\', 'secret', 'passw', 'passphrase', 'authorization', 'bearer'],
-  ...['basic', 'cookie', 'credential', '@', 'sig=', 'signature=', 'sk-', 'aiza'],
+  'key',
+  'token"',
+  'token\\',
+  'token=',
+  'tokens\\',
+  'secret',
+  'passw',
+  'passphrase',
+  'authorization',
+  'bearer',
+  'basic',
+  'cookie',
+  'credential',
+  '@',
+  'sig=',
+  'signature=',
+  'sk-',
+  'aiza',
 ];
 
 /** May `withoutSecrets` change this text? */

@@ -38,8 +38,16 @@ function answer(step: number, ...calls: { id: string; name: string; args: string
   return { v: 1, t: 'model_response', step, message: { role: 'assistant', parts }, finishReason: 'stop', ...served };
 }
 
-const result = (step: number, content: string, more: object = {}): JournalEntry =>
-  ({ v: 1, t: 'tool_result', step, index: 0, toolCallId: 'c', toolName: 'look', content, ...more }) as JournalEntry;
+const result = (step: number, content: string, more: object = {}): JournalEntry => ({
+  v: 1,
+  t: 'tool_result',
+  step,
+  index: 0,
+  toolCallId: 'c',
+  toolName: 'look',
+  content,
+  ...more,
+});
 
 const events = (...bodies: { type: string; [field: string]: unknown }[]): RunEvent[] =>
   bodies.map((body, i) => ({ v: 1, runId, sequenceNumber: i + 1, timestamp: at(i), ...body }) as unknown as RunEvent);

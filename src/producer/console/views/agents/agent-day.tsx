@@ -1,4 +1,4 @@
-import type { AgentSeries } from '../../../../shared/contract/series.ts';
+import type { AgentSeries } from '../../../../shared/contract/report/series.ts';
 import { errorRate } from './agent-rows.ts';
 
 /** The part of an agent’s runs that failed; the title has the numbers. */

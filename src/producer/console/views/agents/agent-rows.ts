@@ -1,5 +1,5 @@
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
-import type { AgentSeries } from '../../../../shared/contract/series.ts';
+import type { AgentSeries } from '../../../../shared/contract/report/series.ts';
 
 /** What the agents of the tenant did in the last day. */
 export const dayPath = '/v1/metrics/series?from=24h&step=3600';

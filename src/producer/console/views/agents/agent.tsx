@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { AgentDetail } from '../../../../shared/contract/agent/agent-detail.ts';
-import type { SeriesReport } from '../../../../shared/contract/series.ts';
+import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
 import { useQuery } from '../../api.ts';
 import { may } from '../../session.ts';
 import { Json } from '../../ui/json.tsx';

@@ -1,5 +1,5 @@
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
-import type { SeriesReport } from '../../../../shared/contract/series.ts';
+import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
 import { useQuery } from '../../api.ts';
 import { Table } from '../../ui/table.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';

@@ -1,4 +1,4 @@
-import type { SeriesPoint } from '../../../../shared/contract/series.ts';
+import type { SeriesPoint } from '../../../../shared/contract/report/series.ts';
 
 /** The points of a report, as far as charts show them. */
 export type ChartPoint = Pick<

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import type { SeriesReport } from '../../../../shared/contract/series.ts';
+import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
 import { useQuery, withQuery } from '../../api.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { formatMoney } from '../../ui/money.tsx';
