@@ -59,10 +59,13 @@ const exported = command('export', {
   description: 'Print the audit log, oldest first, one JSON document a line.',
   options: [
     ...filters,
-    text('--after <id>', 'only what came behind this entry: the `id` of the last line that you have'),
+    text('--after-entry <id>', 'only what came behind this entry: the `id` of the last line that you have'),
   ],
-  help: examples('millrace audit export > audit.jsonl', 'millrace audit export --after 1764000000000-0 >> audit.jsonl'),
-  work: async (cli, { kind, run, since: from, after }) => {
+  help: examples(
+    'millrace audit export > audit.jsonl',
+    'millrace audit export --after-entry 1764000000000-0 >> audit.jsonl',
+  ),
+  work: async (cli, { kind, run, since: from, afterEntry: after }) => {
     await using mill = openClient(cli);
     const query = defined({ kind, run: await wholeId(mill, run), since: from, after });
     for await (const entry of mill.auditEntries(query)) {

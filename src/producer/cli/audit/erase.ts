@@ -15,7 +15,7 @@ import { count } from '../../../shared/base/words.ts';
 
 const options = [
   value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
-  text('--thread <thread>', 'this thread, with all of its runs'),
+  text('--thread <id>', 'this thread, with all of its runs'),
   flag('--threads', 'also the threads of these runs, with all runs of them'),
   flag('--cancel', 'cancel what has not ended first'),
   flag('--yes', 'do not ask: needed with --metadata and --thread'),
