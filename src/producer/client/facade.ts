@@ -264,9 +264,9 @@ export class MillraceClient implements AsyncDisposable {
     runId: string,
     options: EventsOptions & { readonly dialect?: DialectEventsOptions['dialect'] | undefined } = {},
   ): AsyncIterable<RunEvent | DialectEvent> {
-    const { dialect, after = 0, profile = 'full', signal } = options;
+    const { dialect, after = 0, profile = 'full', signal, whole = dialect !== undefined } = options;
     const from = dialect ? readFrom(dialect, after) : after;
-    const events = this.#operations.events(runId, { after: from, signal });
+    const events = this.#operations.events(runId, { after: from, signal, whole });
     if (!dialect && profile === 'full') return events;
     if (!dialect)
       return eachProjected(

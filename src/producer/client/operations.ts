@@ -43,6 +43,8 @@ export interface FollowOptions {
   /** The last number that the caller has. */
   readonly after: number;
   readonly signal: AbortSignal | undefined;
+  /** Not from the archive, which keeps no text deltas. */
+  readonly whole?: boolean | undefined;
 }
 
 /** On whose behalf a client asks. */

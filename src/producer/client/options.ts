@@ -91,6 +91,8 @@ export interface MillraceOptions {
 export interface EventsOptions {
   /** The last sequence number that the caller already has; 0 or absent is the beginning. */
   readonly after?: number;
+  /** Throws `execution_not_found` where only the archive has the events, which keeps no text deltas. A dialect needs them. */
+  readonly whole?: boolean;
   /** `interactive`: of a run in the background only what its agent sends to people. Default `full`. */
   readonly profile?: EventProfile;
   /** Ends the iteration, without an error, as soon as it aborts. */

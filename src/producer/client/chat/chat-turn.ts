@@ -93,7 +93,7 @@ async function* follow(
   const project = createProjector('ndjson-chat', { tenant: turn.tenantId }, from);
   let begun = false;
   try {
-    for await (const event of reads.events(turn.runId, { signal: stop })) {
+    for await (const event of reads.events(turn.runId, { signal: stop, whole: true })) {
       if (!begun && from === 0) yield startOf(turn);
       begun = true;
       if (isTerminal(event) && from > event.sequenceNumber) yield* replayResult(turn, reads);

@@ -13,8 +13,14 @@ import { checkRunId, runNotFound } from '../accept/validate.ts';
 const bufferCapacity = 1_000;
 
 /** The events of a run after a number, in order, each once. Ends after the terminal one. */
-export function followRun(id: string, { after, signal }: FollowOptions, client: TenantClient): AsyncIterable<RunEvent> {
-  return stoppable([signal, client.core.closing], (stop) => followWherever(id, after, client, stop));
+export function followRun(
+  id: string,
+  { after, signal, whole = false }: FollowOptions,
+  client: TenantClient,
+): AsyncIterable<RunEvent> {
+  return stoppable([signal, client.core.closing], (stop) =>
+    whole ? follow(id, after, client, stop) : followWherever(id, after, client, stop),
+  );
 }
 
 /** From the log; of a run that has ended from the archive, once its log is gone. */

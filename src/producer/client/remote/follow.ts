@@ -75,23 +75,23 @@ export async function* resuming(
 export function followRemote(
   link: Link,
   runId: string,
-  { after, signal }: FollowOptions,
+  { after, signal, whole = false }: FollowOptions,
   silence: SilenceOptions = {},
 ): AsyncIterable<RunEvent> {
-  return stoppable([signal, link.closing], (stop) => follow(link, runId, after, stop, silence));
+  return stoppable([signal, link.closing], (stop) => follow(link, runId, { after, whole }, stop, silence));
 }
 
 async function* follow(
   link: Link,
   runId: string,
-  after: number,
+  { after, whole }: { readonly after: number; readonly whole: boolean },
   stop: AbortSignal,
   silence: SilenceOptions,
 ): AsyncGenerator<RunEvent, void, undefined> {
   if (!Number.isSafeInteger(after) || after < 0)
     throw new RunError('validation', 'after must be a whole number from 0');
   let cursor = after;
-  const ask = () => ({ path: at`/v1/runs/${runId}/events`, query: { after: cursor } });
+  const ask = () => ({ path: at`/v1/runs/${runId}/events`, query: { after: cursor, ...(whole && { whole }) } });
   // A reader that has the last event already gets a stream without one.
   const isOver = async () => {
     const { status, lastSequence } = await link.json<RunView>({ path: at`/v1/runs/${runId}`, signal: stop });

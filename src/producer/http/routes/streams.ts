@@ -27,7 +27,7 @@ const eventsSchema = {
   operationId: 'followRun',
   summary: 'Follow a run',
   description:
-    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. After its end, once `EVENT_LOG_TTL_S` is over, a run is read from the archive, without text deltas: `omitted` of an event says how many are left out before it. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
+    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. After its end, once `EVENT_LOG_TTL_S` is over, a run is read from the archive, without text deltas: `omitted` of an event says how many are left out before it. With `whole=true` or a `dialect` it is not. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
   params: runIdParam,
   headers: resumeHeaders,
   querystring: z.object({
@@ -36,6 +36,12 @@ const eventsSchema = {
       .enum(['native', ...dialectNames])
       .optional()
       .describe('Events in the format of another system.'),
+    whole: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe(
+        '`true`: 404 `execution_not_found` where only the archive has the events, which keeps no text deltas. A dialect needs them. Default `false`.',
+      ),
     profile: z
       .enum(eventProfiles)
       .optional()
@@ -95,7 +101,8 @@ export function streamRoutes(app: App, services: Services): void {
       using answer = services.openAnswers.wait(reply.raw);
       const dialect = query.dialect === 'native' ? undefined : query.dialect;
       const from = dialect ? readFrom(dialect, after) : after;
-      const events = mill.events(params.id, { after: from, signal: answer.signal })[Symbol.asyncIterator]();
+      const whole = dialect !== undefined || query.whole === 'true';
+      const events = mill.events(params.id, { after: from, signal: answer.signal, whole })[Symbol.asyncIterator]();
       const format = formatFor(headers.accept);
       const projected = dialect ? inDialect(format, createProjector(dialect, { tenant }, after)) : format;
       const framing = shownOnly(projected, query.profile ?? 'full');

@@ -22,7 +22,8 @@ redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', seg
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs', 'unarchived')
 -- What the counters of the tenant have of this run already.
 local counted = redis.call('HMGET', KEYS[1], 'attempts', 'toolCalls', 'toolErrors')
-local attempts = counted[1] and #decoded(counted[1]) or 0
+local known = counted[1] and decoded(counted[1])
+local attempts = type(known) == 'table' and #known or 0
 redis.call('HSET', KEYS[1], 'attemptsBefore', attempts, 'toolCallsBefore', counted[2] or 0, 'toolErrorsBefore', counted[3] or 0)
 if ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'deadlineAt', ARGV[9]) end
 if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'startBy', ARGV[10]) end

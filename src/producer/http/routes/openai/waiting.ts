@@ -64,7 +64,7 @@ export function projected<T>(
   { signal, isDraining, limitMs, onSuspended }: Wait & { readonly onSuspended: OnSuspended },
 ): AsyncIterableIterator<T> {
   return stoppable([], async function* (stop) {
-    const events = mill.events(runId, { signal: AbortSignal.any([stop, signal]) })[Symbol.asyncIterator]();
+    const events = mill.events(runId, { signal: AbortSignal.any([stop, signal]), whole: true })[Symbol.asyncIterator]();
     try {
       for (;;) {
         const step = await orLate(limitMs, events.next(), () => {
