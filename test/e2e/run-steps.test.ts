@@ -71,6 +71,8 @@ test('a run that works shows its steps so far, and the worker that died under it
     { text: 'Seen.' },
   ]);
   await world.toolWorks(run);
+  // The tool may be at work before its start is in the log.
+  for await (const event of run.events()) if (event.type === 'tool.execute.start') break;
   const working = await world.mill.steps(run.runId);
   expect(working).toMatchObject({
     status: 'running',

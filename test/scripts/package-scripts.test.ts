@@ -12,7 +12,7 @@ test.each(['start', 'demo', 'test', 'check', 'build', 'bench'])('npm run %s sets
 
 test('npm run check looks at format, rules, types, declarations, unused code and arrows', () => {
   const tools = scripts['check']?.split(' && ').map((step) => step.split(' ')[0]);
-  expect(tools).toEqual(['oxfmt', 'oxlint', 'tsc', 'tsc', 'knip', 'vitest']);
+  expect(tools).toEqual(['oxfmt', 'oxlint', 'tsc', 'tsc', 'tsc', 'knip', 'vitest']);
 });
 
 test('a signal that npm passes on reaches the stack and not a shell', () => {
