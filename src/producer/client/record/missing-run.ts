@@ -2,9 +2,15 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { runNotFound } from '../accept/validate.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 
-/** Why nothing of a run can be read: it is past its time, as long as its id is remembered, or it never was. */
+/**
+ * Why nothing of a run could be read: it is past its time, as long as its id is remembered, or it was not there. A record that is there
+ * now was written since the caller looked: the run is new, not past its time.
+ */
 export async function missingRun(runId: string, client: TenantClient): Promise<RunError> {
-  const known = await reach(client, ({ core, redis, tenant }) => redis.zscore(core.keys.index(tenant), runId));
-  if (known === null) return runNotFound(runId);
+  const isPast = await reach(client, async ({ core, redis, tenant }) => {
+    const isKnown = (await redis.zscore(core.keys.index(tenant), runId)) !== null;
+    return isKnown && (await redis.exists(core.keys.run(runId))) === 0;
+  });
+  if (!isPast) return runNotFound(runId);
   return new RunError('gone', `run ${runId} is past its time: nothing of it is kept any more (ARCHIVE_TTL_S)`);
 }
