@@ -52,7 +52,10 @@ describeInBrowser('the console behind keys', () => {
     const opened = await logIn('key-of-south');
     const { page } = opened;
     await page.getByText('There are no runs yet').waitFor();
-    await page.getByLabel('Agent', { exact: true }).last().selectOption('plain');
+    await page.getByRole('button', { name: 'Start the first run' }).waitFor();
+    const agent = page.getByLabel('Agent', { exact: true }).last();
+    expect(await agent.inputValue()).not.toBe('');
+    await agent.selectOption('plain');
     await page.getByLabel('Input').fill(planInput({ text: 'of the south' }));
     await opened.checkView('runs-first');
     await page.getByRole('button', { name: 'Start the first run' }).click();

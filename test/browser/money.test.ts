@@ -20,7 +20,7 @@ describeInBrowser('the money', () => {
     expect(totals.costMicrocents).toBeGreaterThan(0);
     const opened = await open('/money');
     const { page } = opened;
-    await page.getByRole('heading', { name: 'This week' }).waitFor();
+    await page.getByRole('heading', { name: 'Last 7 days' }).waitFor();
     const amount = page.locator('.figure').first().locator('.number');
     expect(await amount.getAttribute('title')).toBe(`${totals.costMicrocents.toLocaleString('en-US')} microcents`);
     await page.getByRole('region', { name: 'By agent' }).first().getByRole('link', { name: 'plain' }).waitFor();

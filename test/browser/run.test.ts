@@ -129,11 +129,11 @@ describeInBrowser('the page of a run', () => {
     const input = page.getByLabel('Input', { exact: true });
     expect(await input.inputValue()).toBe(failing);
     await input.fill(planInput({ text: 'It is shipped.' }));
-    await page.getByLabel('Largest cost').fill('plenty');
+    await page.getByLabel('Cost limit').fill('plenty');
     await page.getByRole('button', { name: 'Start the run' }).click();
     await page.getByText('must be an amount above 0').waitFor();
     await opened.checkView('run-again');
-    await page.getByLabel('Largest cost').fill('0.5');
+    await page.getByLabel('Cost limit').fill('0.5');
     await page.getByRole('button', { name: 'Start the run' }).click();
     await page.getByText('It is shipped.').first().waitFor();
     await page.getByText('completed').first().waitFor();

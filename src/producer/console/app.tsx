@@ -70,7 +70,7 @@ export function App() {
   );
 }
 
-/** Nothing is drawn before it is known who is there; who is nobody gets the login. */
+/** Nothing is drawn before it is known who is there; a visitor without a session gets the login. */
 function Gate() {
   const { path, url, route } = useLocation();
   const problem = useSession();
@@ -206,7 +206,7 @@ function Corner({ onHelp }: { onHelp: () => void }) {
     <div class="corner">
       {now.state === 'in' && (
         <span class="who" title={`Scopes: ${now.scopes.join(', ')}`}>
-          {now.tenant}
+          <span class="soft">tenant</span> {now.tenant}
         </span>
       )}
       <select

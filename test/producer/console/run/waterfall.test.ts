@@ -110,3 +110,12 @@ test('calls of two steps are told apart although their model gave both one id', 
   expect(new Set(made.map(({ id }) => id)).size).toBe(2);
   expect(new Set(made.map(({ anchor }) => anchor)).size).toBe(2);
 });
+
+test('attempts are numbered within their step, and a summary is no attempt at an answer', () => {
+  const first = step({ attempts: [attempt({ attemptNumber: 1 })] });
+  const summary = attempt({ attemptNumber: 2, purpose: 'summary' });
+  const failed = attempt({ attemptNumber: 3, outcome: 'failed' });
+  const second = step({ stepNumber: 2, attempts: [summary, failed, attempt({ attemptNumber: 4 })] });
+  const made = rowsOf(run({ steps: [first, second] })).rows.filter(({ kind }) => kind === 'attempt');
+  expect(made.map(({ note }) => note)).toEqual(['', 'failed', 'attempt 2']);
+});

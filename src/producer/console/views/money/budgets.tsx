@@ -50,7 +50,7 @@ function List({ budgets, onTopUp }: { budgets: readonly BudgetView[]; onTopUp: (
       keyOf={({ scope, id }) => `${scope}:${id}`}
       columns={[
         { label: 'Whose', cell: (budget) => <Owner budget={budget} /> },
-        { label: 'Spent', align: 'end', cell: ({ spentMicrocents }) => <Money microcents={spentMicrocents} /> },
+        { label: 'Spent', align: 'end', cell: (budget) => <Spent budget={budget} /> },
         {
           label: 'Reserved',
           align: 'end',
@@ -89,6 +89,12 @@ function List({ budgets, onTopUp }: { budgets: readonly BudgetView[]; onTopUp: (
 /** The money of a tenant is the operator's. Without a cap there is nothing to add to. */
 function canTopUp({ scope, capMicrocents }: BudgetView): boolean {
   return capMicrocents !== undefined && may('approve') && (scope !== 'tenant' || may('admin'));
+}
+
+/** Where nothing caps an account, what is spent is counted with the costs only. */
+function Spent({ budget: { capMicrocents, spentMicrocents } }: { budget: BudgetView }) {
+  if (capMicrocents === undefined && spentMicrocents === 0) return <span class="soft">not counted</span>;
+  return <Money microcents={spentMicrocents} />;
 }
 
 function Owner({ budget: { scope, id, window, windowStart } }: { budget: BudgetView }) {

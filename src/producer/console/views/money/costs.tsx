@@ -12,9 +12,9 @@ const everyMs = 15_000;
 
 /** Days that the view can show, today among them. */
 const ranges = [
-  { days: 7, label: 'This week' },
-  { days: 30, label: '30 days' },
-  { days: 90, label: '90 days' },
+  { days: 7, label: 'Last 7 days' },
+  { days: 30, label: 'Last 30 days' },
+  { days: 90, label: 'Last 90 days' },
 ] as const;
 
 /** What the tenant's model calls cost, by day, model and agent. */

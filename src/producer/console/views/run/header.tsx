@@ -164,12 +164,12 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
             <span class="tone-wait">{recoveries === 1 ? 'once' : `${recoveries} times`}</span>
           </Figure>
         )}
-        <Figure name={isOver ? 'Ended' : 'Accepted'}>
-          <Time at={isOver ? endedAt : createdAt} />
+        <Figure name="Accepted">
+          <Time at={createdAt} />
         </Figure>
+        <Figure name="Ended">{isOver ? <Time at={endedAt} /> : '—'}</Figure>
       </dl>
       <dl class="run-facts">
-        <Fact name="Accepted">{isOver && <Time at={createdAt} />}</Fact>
         <Fact name="Deadline">{deadlineAt && <Time at={deadlineAt} />}</Fact>
         <Fact name="Thread">
           {run.thread && <a href={`/threads/${encodeURIComponent(run.thread)}`}>{run.thread}</a>}

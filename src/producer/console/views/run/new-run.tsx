@@ -79,7 +79,10 @@ function RequestFields({ agents, first }: { agents: readonly AgentView[]; first:
   const field = (name: keyof RequestForm) => ({
     value: form[name],
     error: problems[name],
-    onValue: (value: string) => setForm((before) => ({ ...before, [name]: value })),
+    onValue: (value: string) => {
+      setForm((before) => ({ ...before, [name]: value }));
+      setProblems((before) => ({ ...before, [name]: undefined }));
+    },
   });
   const read = readForm(form);
   const model = agents.find(({ id }) => id === form.agent.trim());
@@ -91,12 +94,17 @@ function RequestFields({ agents, first }: { agents: readonly AgentView[]; first:
       <div class="grid">
         <TextField label="Thread" hint="The run goes on in it. Empty: it stands alone." {...field('thread')} />
         <TextField
-          label="Largest cost"
-          hint="In USD, as 0.05. Empty: what the agent has."
+          label="Cost limit"
+          hint="In USD, as 0.05. Empty: the agent's own limit."
           inputMode="decimal"
           {...field('maxCostUsd')}
         />
-        <TextField label="Most steps" hint="Empty: what the agent has." inputMode="numeric" {...field('maxSteps')} />
+        <TextField
+          label="Step limit"
+          hint="Rounds of tool calls; an answer may follow. Empty: the agent's own limit."
+          inputMode="numeric"
+          {...field('maxSteps')}
+        />
         <TextField label="Deadline" hint="Seconds from now. Empty: none." inputMode="decimal" {...field('deadlineS')} />
       </div>
       <details open={form.metadata !== '' || form.model !== '' || form.more !== ''}>

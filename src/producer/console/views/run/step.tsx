@@ -98,7 +98,7 @@ function Before({ step: { compaction, handoff, resets, mediaJob, startedAt, firs
           )}
           {startedMs !== undefined &&
             firstMs !== undefined &&
-            ` · first token after ${formatDuration(firstMs - startedMs)}`}
+            ` · first token ${formatDuration(firstMs - startedMs)} later`}
         </p>
       )}
       {handoff && (

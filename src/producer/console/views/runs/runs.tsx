@@ -60,7 +60,6 @@ export function RunsView() {
               void counted.reload();
             }}
           />
-          {may('write') && <a href="/runs/new">Start a run</a>}
         </div>
       </div>
       <RunFilters problems={problems} />
@@ -159,7 +158,7 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
           choices={(agents.data?.agents ?? []).map(({ id, name }) => ({ value: id, label: name ?? id }))}
         />
         <SelectFilter name="since" label="Created" choices={windows} />
-        <TextFilter name="errorCode" label="Error" placeholder="tool_denied" />
+        <TextFilter name="errorCode" label="Error" placeholder="code, as tool_denied" />
       </Filters>
       <details open={used}>
         <summary>More filters</summary>

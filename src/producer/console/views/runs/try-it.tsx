@@ -14,7 +14,9 @@ const firstInputs: Readonly<Record<string, string>> = { support: 'Where is order
 export function TryIt({ agents }: { agents: readonly AgentView[] }) {
   const { route } = useLocation();
   const first = agents.find(({ id }) => id in firstInputs) ?? agents[0];
-  const [agent, choose] = useState(first?.id ?? '');
+  // The agents may come after the form.
+  const [chosen, choose] = useState<string>();
+  const agent = chosen ?? first?.id ?? '';
   const [typed, type] = useState<string>();
   const input = typed ?? firstInputs[agent] ?? 'Hello';
   const { busy, error, run } = useAct(async () => {

@@ -268,7 +268,10 @@ export function anchorOfCall(runId: string, stepNumber: number, toolCallId: stri
 function attemptRows(step: StepView, facts: Facts, depth: number): Row[] {
   let atMs = timeOf(step.startedAt) ?? facts.endMs;
   const rows: Row[] = [];
+  const tries = new Map<Attempt['purpose'], number>();
   for (const [index, attempt] of step.attempts.entries()) {
+    const tried = tries.get(attempt.purpose) ?? 0;
+    tries.set(attempt.purpose, tried + 1);
     const endedMs = facts.attemptEnds.get(attempt.requestId);
     const fromMs = endedMs === undefined ? atMs : endedMs - attempt.latencyMs;
     const toMs = endedMs ?? fromMs + attempt.latencyMs;
@@ -279,7 +282,7 @@ function attemptRows(step: StepView, facts: Facts, depth: number): Row[] {
         kind: attempt.purpose === 'summary' ? 'compaction' : 'attempt',
         depth,
         label: attempt.purpose === 'summary' ? `summary by ${attempt.model}` : attempt.model,
-        note: attemptNote(attempt),
+        note: attemptNote(attempt, tried),
         tone: { succeeded: 'good', failed: 'bad', skipped: 'wait' }[attempt.outcome] as Tone,
         fromMs,
         toMs,
@@ -291,8 +294,9 @@ function attemptRows(step: StepView, facts: Facts, depth: number): Row[] {
   return rows;
 }
 
-function attemptNote({ outcome, error, skipReason, attemptNumber }: Attempt): string {
-  const number = attemptNumber > 1 ? `attempt ${attemptNumber}` : '';
+/** Numbered within the step: `attemptNumber` counts all of the run, so a second step would look like a second try. */
+function attemptNote({ outcome, error, skipReason }: Attempt, tried: number): string {
+  const number = tried > 0 ? `attempt ${tried + 1}` : '';
   const what = { succeeded: '', failed: error?.kind ?? 'failed', skipped: `skipped: ${skipReason ?? ''}` }[outcome];
   return [number, what].filter(Boolean).join(' · ');
 }
