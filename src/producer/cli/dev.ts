@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defined } from '../../shared/base/collections.ts';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { devFolder, findDevState } from '../client/dev-state.ts';
 import { clientFor } from './options/open-client.ts';
@@ -18,6 +18,7 @@ import { ensureRedis } from './stack/ensure-redis.ts';
 import { FileWatch } from './stack/file-watch.ts';
 import { wantedPort } from './stack/ports.ts';
 import { requireProcessPackages } from './stack/process-packages.ts';
+import { startSamples } from './stack/samples.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 /** A Ctrl-C must not take 25 seconds; runs that are cut off continue at the next start. */
@@ -89,7 +90,8 @@ async function dev(cli: Cli): Promise<ExitCode> {
     defined({ redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid, agents, artifactStore }),
   );
   try {
-    say(greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, { script, agents: reload.agents }));
+    const samples = script && !cli.env['REDIS_URL'] ? await samplesOf(script, mill, warn) : 0;
+    say(greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, { script, agents: reload.agents, samples }));
     log.open();
     reload.begin({ replace: async () => await stack.workers[0]?.replace(), forget });
     if (!cli.interrupted.aborted) await once(cli.interrupted, 'abort');
@@ -128,16 +130,32 @@ function scriptFor(cli: Cli, config: Config): string | undefined {
   return existsSync(own) ? own : 'builtin';
 }
 
+/** Runs to look at, in a private Redis that has none, where the scripted model answers: they cost nothing. */
+async function samplesOf(script: string, mill: Millrace, warn: (text: string) => void): Promise<number> {
+  try {
+    return await startSamples(script, mill);
+  } catch (error) {
+    // The stack is of use without them.
+    warn(`The sample runs could not be started: ${asRunError(error).message}`);
+    return 0;
+  }
+}
+
 interface Greeted {
   readonly script: string | undefined;
   readonly agents: readonly string[];
+  /** Runs that were started for the console to show. */
+  readonly samples: number;
 }
 
-function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents }: Greeted): string {
+function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents, samples }: Greeted): string {
   const { stdout } = cli;
   const port = new URL(url).port;
   const facts: [string, string][] = [
     ['console', `${url}/`],
+    ...(samples === 0
+      ? []
+      : [['runs', `${samples} samples: one fails, one waits for you in ${url}/approvals`] satisfies [string, string]]),
     ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS}, loaded again when a file changes)`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
   ];

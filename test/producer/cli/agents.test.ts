@@ -7,7 +7,11 @@ import { millraceProcess } from './support/cli-process.ts';
 test('the sample agents have no problem', async () => {
   const { code, stdout, stderr } = await millraceProcess(['agents', 'check', 'agents', '--json']);
   expect(stderr).toBe('');
-  expect((JSON.parse(stdout) as { id: string }[]).map(({ id }) => id).toSorted()).toEqual(['summarise', 'support']);
+  expect((JSON.parse(stdout) as { id: string }[]).map(({ id }) => id).toSorted()).toEqual([
+    'refunds',
+    'summarise',
+    'support',
+  ]);
   expect(code).toBe(0);
 });
 

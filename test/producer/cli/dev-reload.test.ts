@@ -42,7 +42,7 @@ export const lookupOrder = defineTool({
 
 test('an agent that is new, changed or removed is so for the next run, without a restart', async () => {
   const { cwd, says, write, agents } = await runningDev();
-  expect(await agents()).toEqual(['summarise', 'support']);
+  expect(await agents()).toEqual(['refunds', 'summarise', 'support']);
 
   write('agents/orders.yaml', 'model: gpt-5.2-mini\ntools: [lookup_order]\n');
   await says('agents/orders.yaml changed: loading the agents again');
@@ -54,7 +54,7 @@ test('an agent that is new, changed or removed is so for the next run, without a
   rmSync(join(cwd, 'agents/summarise.ts'));
   await says('gone: summarise');
   await until('the removed agent to be gone', async () => !(await agents()).includes('summarise'));
-  expect(await agents()).toEqual(['orders', 'support']);
+  expect(await agents()).toEqual(['orders', 'refunds', 'support']);
 }, 240_000);
 
 test('a tool, and a module outside of the folder that it imports, are loaded again', async () => {
@@ -66,7 +66,7 @@ test('a tool, and a module outside of the folder that it imports, are loaded aga
   expect(await answer()).toContain('in the first place');
   write('lib/state.ts', `export const said = 'Order 7 is in the second place.';\n`);
   await says('lib/state.ts changed: loading the agents again');
-  await says(/\nagents {2}summarise, support/);
+  await says(/\nagents {2}refunds, summarise, support/);
   expect(await answer()).toContain('in the second place');
   write('agents/tools/lookup_order.ts', state(`'Order 7 is in the third place.'`));
   await says('agents/tools/lookup_order.ts changed');
@@ -83,7 +83,7 @@ test('a broken file keeps what was loaded before, and the problem is shown with 
   expect(still.stdout).toContain('Order 7 waits for a part');
 
   write('agents/support.yaml', 'model: gpt-5.2-mini\ninstructions: Be brief.\ntools: [lookup_order]\n');
-  await says(/\nagents {2}summarise, support/);
+  await says(/\nagents {2}refunds, summarise, support/);
   write('agents/tools/lookup_order.ts', 'export const a = 1;\nexport const b = ;\n');
   await says('agents/tools/lookup_order.ts:2: ');
 }, 240_000);
