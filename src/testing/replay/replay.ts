@@ -84,8 +84,8 @@ export async function replayExport(
       ask: (item, runId) => {
         asked.add(item.toolCallId ?? '');
         known.of(runId, undefined);
-        // No person was asked then: the replay shows what comes after.
-        return known.verdict(item, runId) ?? { granted: true };
+        // No person was asked then: the replay shows what comes after. A question has no answer that could be made up.
+        return known.verdict(item, runId) ?? { granted: item.kind !== 'user_input' };
       },
       toolsOf: () => serverTools(recorded, ownNames),
       onLoaded(loaded) {
