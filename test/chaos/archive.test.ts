@@ -35,13 +35,20 @@ async function archivingWorld() {
     async leasesEnd() {
       for (const runId of await redis.zrange(keys.archiveDue, 0, '-1')) await redis.zadd(keys.archiveDue, 1, runId);
     },
+    /** Until then the worker makes folders of its own accord. */
+    async definitions() {
+      const ready = world.worker.output.split('\n').find((line) => line.includes('"msg":"worker is ready"'));
+      const { agents } = JSON.parse(ready ?? '') as { agents: readonly string[] };
+      await until('the worker has written the definition of each agent', () => this.written() >= agents.length);
+      return agents.length;
+    },
     written: () => readdirSync(root, { recursive: true }).filter((path) => String(path).endsWith('/record')).length,
   };
 }
 
 test('workers that are killed while they archive leave no run out', async () => {
   const { world, ...at } = await archivingWorld();
-  const agents = await until('the worker has written the definitions of its agents', () => at.written());
+  const agents = await at.definitions();
   const runs = await Promise.all(
     Array.from({ length: 40 }, (_, i) => world.submit('plain', [{ text: `answer ${i}` }])),
   );
@@ -63,7 +70,7 @@ test('workers that are killed while they archive leave no run out', async () => 
 test('while the folder of the archive is away answers come as ever, and runs are archived once it is back', async () => {
   const { world, ...at } = await archivingWorld();
   const files = join(at.root, 'files');
-  await until('the worker has written the definitions of its agents', () => readdirSync(at.root).includes('files'));
+  await at.definitions();
   renameSync(files, `${files}.away`);
   writeFileSync(files, 'no folder');
   const run = await world.submit('plain', [{ text: 'still here' }]);
