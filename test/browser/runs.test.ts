@@ -69,6 +69,18 @@ describeInBrowser('the list of runs', () => {
     await page.keyboard.type(runs[0] ?? '');
     await page.keyboard.press('Enter');
     await page.waitForURL(`**/runs/${runs[0]}`);
+    await page.goBack();
+    await page.getByRole('link', { name: runs[0] ?? '' }).waitFor();
+    const link = page.getByRole('link', { name: 'New run' });
+    await link.focus();
+    for (const key of ['j', 'Enter']) await page.keyboard.press(key);
+    await page.waitForURL(`**/runs/${runs[0]}`);
+    await page.goBack();
+    await page.getByRole('link', { name: runs[0] ?? '' }).waitFor();
+    await page.keyboard.press('j');
+    await link.focus();
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/runs/new');
   });
 
   test('runs that are ticked, and all that fit, are cancelled after a question', async () => {

@@ -30,6 +30,14 @@ describeInBrowser('the frame of the console', () => {
     await page.keyboard.press('g');
     await page.keyboard.press('f');
     await page.waitForURL('**/fleet');
+    // Both keys before the next paint, with a Shift between them.
+    await page.evaluate(`(async () => {
+      for (const key of ['g', 'Shift', 'm']) {
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+        await new Promise((resolve) => setTimeout(resolve, 0));
+      }
+    })()`);
+    await page.waitForURL('**/money');
     await page.keyboard.press('?');
     const help = page.getByRole('dialog', { name: 'Keys' });
     await help.getByText('Show the keys').waitFor();

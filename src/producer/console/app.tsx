@@ -1,5 +1,5 @@
 import type { AnyComponent, ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { ErrorBoundary, lazy } from 'preact-iso';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
 import { asApiError, reachable, retryPause, type ApiError } from './api.ts';
@@ -181,11 +181,12 @@ function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
-/** Waits for the second key after `g`. */
+/** Waits for the second key after `g`, from before the next paint on: keys may come faster than that. */
 function GoTo({ route, onDone }: { route: (url: string) => void; onDone: () => void }) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const leave = new AbortController();
     const listen = (event: KeyboardEvent) => {
+      if (event.key === 'Shift') return;
       const place = places.find(([, , key]) => key === event.key);
       if (place) {
         event.preventDefault();

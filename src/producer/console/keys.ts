@@ -33,13 +33,18 @@ export function useKeys(bindings: Bindings): void {
   }, []);
 }
 
-const typing = 'input, textarea, select, [contenteditable], dialog';
+const typing = 'input, textarea, select, [contenteditable]:not([contenteditable="false"])';
+/** What Enter is for already. */
+const pressed = 'a[href], button, summary';
 
 /** Listens once, for the whole page. */
 export function listenForKeys(): void {
   window.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    // A dialog has the page for itself, wherever the focus is.
+    if (document.querySelector('dialog[open]')) return;
     if (event.target instanceof Element && event.target.closest(typing)) return;
+    if (event.key === 'Enter' && event.target instanceof Element && event.target.closest(pressed)) return;
     const shortcut = shortcuts().get(event.key);
     if (!shortcut) return;
     event.preventDefault();

@@ -59,6 +59,8 @@ export function Table<Row>(props: TableProps<Row>) {
     const row = rows[to];
     if (!row) return;
     setCurrent(keyOf(row));
+    // Enter is then the row's, and no longer that of the link or button which had the focus.
+    scroller.current?.focus({ preventScroll: true });
     virtual.scrollToIndex(to, { align: 'auto' });
   };
   const current = rows[index];
