@@ -95,6 +95,18 @@ test('lists, counts, the run, its result and its events go on from the archive',
   expect(tail.stderr).toContain('→ look');
 });
 
+test('a run of which only the archive is left is passed over by a redrive of many, and says why alone', async () => {
+  const { mill } = shared.world;
+  const { runId } = await failedYesterday('west');
+  expect(await mill.redrive({ metadata: { shop: 'west' } })).toEqual({ redriven: [], late: [], more: false });
+  await expect(mill.redrive({ runId })).rejects.toMatchObject({
+    code: 'gone',
+    message: expect.stringContaining('Start a new run'),
+  });
+  const never = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
+  await expect(mill.redrive({ runId: never })).rejects.toMatchObject({ code: 'run_not_found' });
+});
+
 test('an export is one file with everything, the definition of the agent among it', async () => {
   const { runId } = await failedYesterday('west');
   const folder = mkdtempSync(join(tmpdir(), 'export-'));

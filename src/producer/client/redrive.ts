@@ -8,8 +8,10 @@ import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
+import { missingRun } from './record/missing-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { runFilter } from './run-filter.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
 /** Pages of the tenant's runs that one call looks through. */
@@ -62,7 +64,7 @@ export async function redriveRuns(input: RedriveRequest, client: TenantClient): 
     const found = await listRuns(defined({ ...filter, status: 'failed', cursor }), client);
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, late, more: true };
-      const done = await redriveRun(run.runId, deadlineMs, client);
+      const done = await redriveRun(run.runId, deadlineMs, client).catch(ifLeft);
       if (done === 'redriven') redriven.push(run.runId);
       if (done === 'late') late.push(run.runId);
     }
@@ -72,13 +74,31 @@ export async function redriveRuns(input: RedriveRequest, client: TenantClient): 
   return { redriven, late, more: true };
 }
 
+/** A list also has runs of which only the archive is left: one of them must not keep the others from being redriven. */
+function ifLeft(error: unknown): 'archived' {
+  if (error instanceof RunError && (error.code === 'gone' || error.code === 'run_not_found')) return 'archived';
+  throw error;
+}
+
+/** Throws `gone` for a run that can be read in the archive, but no longer continue. */
+async function readRecord(runId: string, client: TenantClient): Promise<RunRecord> {
+  try {
+    return await reach(client, (at) => loadLegible(runId, at));
+  } catch (error) {
+    if (!(error instanceof RunError) || error.code !== 'run_not_found') throw error;
+    if (!(await client.core.archive.read(client.tenant, runId))) throw await missingRun(runId, client);
+    const message = `run ${runId} cannot continue: its record is past RESULT_TTL_S, only its archive is left. Start a new run with its request`;
+    throw new RunError('gone', message);
+  }
+}
+
 /** `late`: it would end at once, because its deadline has passed. */
 async function redriveRun(
   runId: string,
   deadlineMs: number | undefined,
   client: TenantClient,
 ): Promise<'redriven' | 'late' | 'not_failed'> {
-  const record = await reach(client, (at) => loadLegible(runId, at));
+  const record = await readRecord(runId, client);
   const { kind, request } = record;
   const queue = queueOf(request);
   const now = Date.now();

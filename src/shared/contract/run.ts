@@ -53,9 +53,16 @@ export const runOverrides = z.strictObject({
 });
 
 /** What a caller notes beside a run, to find it again. */
-export const metadata = z
+const labels = z
   .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
   .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
+
+/** A record of zod leaves out the key `__proto__` without a word: a filter would then find more than was asked for. */
+export const metadata = z.preprocess((value, context) => {
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__'))
+    context.addIssue({ code: 'custom', message: 'a key must not be __proto__' });
+  return value;
+}, labels) as unknown as typeof labels;
 
 /** The position of a turn in its session, and whose turn it is. Turns are counted from 0. */
 export const chatPosition = z.strictObject({

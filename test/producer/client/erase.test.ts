@@ -86,6 +86,21 @@ test('a line of a batch that has not ended is left, and said to be', async () =>
   expect(await codeOf(mill.erase({ run: runId }))).toBe('concurrent_run');
 });
 
+test('a condition whose key is a name of the language is not left out: it is refused wherever runs are found', async () => {
+  const world = await clientWorld();
+  const { mill } = world;
+  const runId = await endedRun(world);
+  const labels = JSON.parse('{"user":"u1","__proto__":"x"}') as Record<string, string>;
+  expect(await codeOf(mill.erase({ metadata: labels }))).toBe('validation');
+  expect(await codeOf(mill.list({ metadata: labels }))).toBe('validation');
+  expect(await codeOf(mill.redrive({ metadata: labels }))).toBe('validation');
+  expect(await codeOf(mill.cancelMany({ metadata: labels }))).toBe('validation');
+  expect(await codeOf(mill.enqueue({ ...request, metadata: labels }))).toBe('validation');
+  expect((await mill.get(runId)).runId).toBe(runId);
+  const odd = { user: 'u1', constructor: 'x', toString: 'y' } as unknown as Record<string, string>;
+  expect((await mill.erase({ metadata: odd })).receipt.runs).toEqual([]);
+});
+
 test('requests that say nothing, or two things, or come from a caller are refused', async () => {
   const { mill } = await clientWorld();
   const run = '01K9Z5N3T8R6V2X4B7C1D0E9FG';

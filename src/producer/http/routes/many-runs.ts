@@ -22,7 +22,7 @@ const cancelManyRoute = route('write', {
 const redriveManyRoute = route('write', {
   operationId: 'redriveRuns',
   summary: 'Redrive the failed runs that a filter fits',
-  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again.`,
+  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again. Runs of which only the archive is left are passed over.`,
   body: redriveRequest.omit({ runId: true }),
   response: {
     200: z.object({
@@ -40,7 +40,7 @@ const redriveRoute = route('write', {
   operationId: 'redriveRun',
   summary: 'Redrive a failed run',
   description:
-    'The run is queued again and continues from its journal. One that has not failed answers 400 `validation`, one whose deadline has passed `deadline_exceeded` unless `deadlineMs` gives a new one. The body may be empty.',
+    'The run is queued again and continues from its journal. One that has not failed answers 400 `validation`, one whose deadline has passed `deadline_exceeded` unless `deadlineMs` gives a new one, one of which only the archive is left 410 `gone`. The body may be empty.',
   params: runIdParam,
   body: z
     .strictObject({
