@@ -63,6 +63,11 @@ describeInBrowser('the inbox of approvals', () => {
     ]);
     expect(eventsOf(observed, 'tool.approval.granted')).toMatchObject([{ by: 'Grace', edited: true }]);
     expect(observed.view.recoveries).toBeGreaterThan(0);
+    // The page of the run shows who decided what, and the worker that died.
+    await opened.visit(`/runs/${run.runId}`);
+    await page.locator('.line-recovery', { hasText: `-${second.pid}-` }).waitFor();
+    await page.getByText('granted with other arguments by Grace').first().waitFor();
+    await opened.checkView('run-decided');
     opened.checkComplaints();
   }, 120_000);
 

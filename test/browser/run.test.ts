@@ -44,7 +44,10 @@ describeInBrowser('the page of a run', () => {
     await forgetRecord(world, runId);
     const opened = await browser.open({ url: world.url });
     const { page } = opened;
-    await opened.visit(`/runs/${runId}`);
+    await opened.visit('/runs');
+    // Three clicks: the failed ones, the run, the call.
+    await page.getByLabel('Status', { exact: true }).selectOption('failed');
+    await page.getByRole('link', { name: runId }).click();
     await page.getByRole('button', { name: 'Show the call that failed: look' }).click();
     await page.locator('details.part-bad').getByText('4711').waitFor();
     await page.getByRole('tab', { name: /^Events \(\d\d/ }).click();

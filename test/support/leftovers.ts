@@ -10,12 +10,14 @@ const ofRuns = /:\{[0-9A-Z]{26}\}:/;
 const ofThreads = /:\{thread:[^}]+\}:(manifest|log|left|once|ops|events)$/;
 /** What the fleet and its lists keep. Who lists what people are asked takes off what does not wait any more. */
 const ofFleet =
-  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters|batch-processes|batch-sweep))$/;
+  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|agent-sheets|counters|audits|asking:default|tenants-asking|breakers|limiters|batch-processes|batch-sweep))$/;
 const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
 const ofQueues = /:(runs|runs-postrun|quarantine|maintenance|batches)(:|$)/;
 /** What is kept of ended runs, and of the agents that they had: each has its own end. */
 const ofArchive = /:(\{archive\}:(runs|bytes)|\{blobs:(run|agent)-[^}]+\}:parts|_:blob-(ends|sweep))$/;
 const ofProviders = /:\{(breaker|limit):/;
+/** What charts, the audit log and the list of limiters in use are made of: it goes by itself once it is too old to be shown. */
+const ofViews = /:(\{series:[^}]+\}:(\d+:\d+|mark)|_:(series-(cursor|turn)|limiters-used)|\{audit:[^}]+\}:entries)$/;
 
 /** Nothing that runs do stays behind once they have all ended: no lock, wait queue position, timer, listing, nor reserved money. */
 export async function checkNothingLeft(world: World, redis: RedisConnection): Promise<void> {
@@ -28,16 +30,16 @@ export async function checkNothingLeft(world: World, redis: RedisConnection): Pr
     return Object.values(depths).every(({ waiting, active, delayed }) => waiting + active + delayed === 0);
   });
   const all = (await redis.keys(`${prefix}:*`)).toSorted();
-  const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders, ofArchive];
+  const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders, ofArchive, ofViews];
   expect(
     all.filter((key) => !known.some((pattern) => pattern.test(key))),
     'keys that are not needed any more',
   ).toEqual([]);
-  const runKeys = all.filter((key) => ofRuns.test(key));
-  const times = await Promise.all(runKeys.map((key) => redis.ttl(key)));
+  const passing = all.filter((key) => ofRuns.test(key) || ofViews.test(key));
+  const times = await Promise.all(passing.map((key) => redis.ttl(key)));
   expect(
-    runKeys.filter((_, i) => (times[i] ?? 0) === -1),
-    'keys of runs that never go away',
+    passing.filter((_, i) => (times[i] ?? 0) === -1),
+    'keys that have to go by themselves, and never will',
   ).toEqual([]);
   expect(
     all.filter((key) => key.endsWith(':lock') && !key.includes(':maintenance:')),
