@@ -82,8 +82,17 @@ function bucketsOf(entries: readonly LifecycleEntry[], nowMs: number): ReadonlyM
 function addTo(sums: Map<string, number>, increments: Increments): void {
   for (const [counter, by] of increments) {
     const before = sums.get(counter) ?? 0;
-    sums.set(counter, counter.startsWith('max:') ? Math.max(before, by) : before + by);
+    const count = countable(by);
+    sums.set(counter, counter.startsWith('max:') ? Math.max(before, count) : before + count);
   }
+}
+
+/** Far above what one event can be about, and far below what a counter of Redis can hold. */
+const maxIncrement = 2 ** 40;
+
+/** Counters are whole numbers: one increment that is none would keep all later entries of all tenants from being counted. */
+function countable(by: unknown): number {
+  return typeof by === 'number' && by > 0 ? Math.min(Math.round(by), maxIncrement) : 0;
 }
 
 /** Whether a stream entry comes after another one. */

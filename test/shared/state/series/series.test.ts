@@ -196,3 +196,18 @@ test('an event that is too old for a step is in none, and one for the week only 
   expect(await redis.keys(`${keys.series('default', 10, 0).slice(0, -1)}*`)).toEqual([]);
   expect(await redis.keys(`${keys.series('default', 600, 0).slice(0, -1)}*`)).toHaveLength(1);
 });
+
+test('an entry with numbers that cannot be counted keeps no later one from being counted', async () => {
+  const { count, last, add, record } = await lifecycle();
+  for (const durationMs of [1.5, 1e30, -1, 'x', null]) {
+    const runId = newRunId(nowMs);
+    await record(runId, { status: 'completed' });
+    await add(runId, 1, { ...completed, durationMs, usage: { ...usage, input: durationMs, total: durationMs } });
+  }
+  await count();
+  const runId = newRunId(nowMs);
+  await record(runId, { status: 'completed' });
+  await add(runId, 1, completed);
+  await count();
+  expect((await last())?.endedBy).toEqual({ completed: 6 });
+});

@@ -14,6 +14,7 @@ import { Header } from './header.tsx';
 import { LiveAnswer } from './live-answer.tsx';
 import { NewRun } from './new-run.tsx';
 import { absenceOf } from './record/absence.ts';
+import { anchorIn } from './record/links.ts';
 import { findingsOf } from './record/findings.ts';
 import { allCalls, anchorOfCall, anchorOfStep } from './record/waterfall.ts';
 import { Request } from './request.tsx';
@@ -138,10 +139,10 @@ function placeOf(target: string, { runId, steps }: RunSteps): number {
 
 /** The part of the page that the URL points at (`#…`), and a way to go to another one. */
 function useTarget(): readonly [string, (anchor: string) => void] {
-  const [target, setTarget] = useState(() => decodeURIComponent(location.hash.slice(1)));
+  const [target, setTarget] = useState(() => anchorIn(location.hash));
   const { route } = useLocation();
   useEffect(() => {
-    const read = () => setTarget(decodeURIComponent(location.hash.slice(1)));
+    const read = () => setTarget(anchorIn(location.hash));
     window.addEventListener('hashchange', read);
     return () => window.removeEventListener('hashchange', read);
   }, []);

@@ -5,6 +5,7 @@ import { formatDuration, Time } from '../../ui/time.tsx';
 import { Call } from './call.tsx';
 import { LongText } from './long-text.tsx';
 import { Part } from './part.tsx';
+import { mediaHref } from './record/links.ts';
 import { allCalls, anchorOfCall, anchorOfStep, timeOf } from './record/waterfall.ts';
 
 export interface StepProps {
@@ -219,7 +220,7 @@ function Answer({ step: { answer } }: { step: StepView }) {
 function MediaLink({ handle, mediaType }: { handle: string; mediaType: string | undefined }) {
   return (
     <p>
-      <a href={`/v1/media/${encodeURIComponent(handle.replace(/^media:/, ''))}`}>{mediaType ?? 'a file'}</a>
+      <a href={mediaHref(handle)}>{mediaType ?? 'a file'}</a>
     </p>
   );
 }
