@@ -1,4 +1,5 @@
 import { defined } from '../../../shared/base/collections.ts';
+import { jsonOr } from '../../../shared/base/json.ts';
 import type { ArchivedRun } from '../../../shared/contract/archive/archived-run.ts';
 import type { ChildView, RunSteps } from '../../../shared/contract/archive/run-steps.ts';
 import { childIdsOf, childViewOf, type RunSource } from '../../../shared/contract/archive/steps-of.ts';
@@ -74,9 +75,9 @@ async function readLive(record: RunRecord, client: TenantClient): Promise<ReadRu
   return { from: 'live', source, decisions, definition: record.definition };
 }
 
-/** A later version may write entries that this one does not know. */
+/** A later version may write entries that this one does not know. What is damaged must not hide the rest. */
 function entryIn(json: string): JournalEntry[] {
-  const parsed = journalEntry.safeParse(JSON.parse(json));
+  const parsed = journalEntry.safeParse(jsonOr(json));
   return parsed.success ? [parsed.data] : [];
 }
 
