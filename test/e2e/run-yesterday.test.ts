@@ -95,7 +95,7 @@ test('lists, counts, the run, its result and its events go on from the archive',
   expect(tail.stderr).toContain('→ look');
 });
 
-test('a run of which only the archive is left is passed over by a redrive of many, and says why alone', async () => {
+test('a run of which only the archive is left is skipped by a redrive of many, and says why alone', async () => {
   const { mill } = shared.world;
   const { runId } = await failedYesterday('west');
   expect(await mill.redrive({ metadata: { shop: 'west' } })).toEqual({ redriven: [], late: [], more: false });

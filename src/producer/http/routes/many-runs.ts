@@ -22,7 +22,7 @@ const cancelManyRoute = route('write', {
 const redriveManyRoute = route('write', {
   operationId: 'redriveRuns',
   summary: 'Redrive the failed runs that a filter fits',
-  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again. Runs of which only the archive is left are passed over.`,
+  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again. Runs of which only the archive is left are skipped.`,
   body: redriveRequest.omit({ runId: true }),
   response: {
     200: z.object({
