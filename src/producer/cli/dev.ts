@@ -90,7 +90,7 @@ async function dev(cli: Cli): Promise<ExitCode> {
     defined({ redisUrl, prefix: config.MILLRACE_PREFIX, url, pid: process.pid, agents, artifactStore }),
   );
   try {
-    const samples = script && !cli.env['REDIS_URL'] ? await samplesOf(script, mill, warn) : 0;
+    const samples = script && script !== 'builtin' && !cli.env['REDIS_URL'] ? await samplesOf(script, mill, warn) : 0;
     say(greeting(cli, { ...config, REDIS_URL: redisUrl }, stack, { script, agents: reload.agents, samples }));
     log.open();
     reload.begin({ replace: async () => await stack.workers[0]?.replace(), forget });
@@ -153,9 +153,7 @@ function greeting(cli: Cli, config: Config, { url }: Stack, { script, agents, sa
   const port = new URL(url).port;
   const facts: [string, string][] = [
     ['console', `${url}/`],
-    ...(samples === 0
-      ? []
-      : [['runs', `${samples} samples: one fails, one waits for you in ${url}/approvals`] satisfies [string, string]]),
+    ...(samples === 0 ? [] : [['runs', `${samples} samples to look at in the console`] satisfies [string, string]]),
     ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS}, loaded again when a file changes)`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
   ];

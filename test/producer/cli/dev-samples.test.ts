@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -24,7 +24,7 @@ interface Sample {
 test('a first start leaves runs to look at: answered, failed, and one that waits; a second start adds none', async () => {
   const cwd = project();
   const dev = await devIn(cwd);
-  await dev.says('4 samples: one fails, one waits for you', 60_000);
+  await dev.says('4 samples to look at', 60_000);
   const runs = async () => JSON.parse((await millrace(['runs', '--json'], { cwd })).stdout) as readonly Sample[];
   const states = async () => (await runs()).map(({ agent, status }) => `${agent} ${status}`).toSorted();
   const all = ['refunds suspended', 'summarise completed', 'support completed', 'support failed'];
@@ -37,4 +37,14 @@ test('a first start leaves runs to look at: answered, failed, and one that waits
   await again.says('"msg":"worker is ready"', 60_000);
   expect(again.stdout).not.toContain('samples');
   expect(await runs()).toHaveLength(4);
+}, 120_000);
+
+test('a file of that name in the working directory holds no samples: only one beside the script of a project does', async () => {
+  const cwd = project();
+  rmSync(join(cwd, 'agents/scripts'), { recursive: true });
+  writeFileSync(join(cwd, 'samples.jsonl'), '{"agent":"support","input":"one of 50,000 tasks"}\n');
+  const dev = await devIn(cwd);
+  await dev.says('"msg":"worker is ready"', 60_000);
+  expect(dev.stdout).not.toContain('samples');
+  expect(JSON.parse((await millrace(['runs', '--json'], { cwd })).stdout)).toEqual([]);
 }, 120_000);

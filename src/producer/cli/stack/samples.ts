@@ -1,4 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { isRecord } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Millrace } from '../../client/millrace.ts';
 
@@ -11,7 +13,7 @@ const fileName = 'samples.jsonl';
  * wrong, and what `enqueueMany` throws.
  */
 export async function startSamples(scriptPath: string, mill: Millrace): Promise<number> {
-  const path = scriptPath.replace(/[^/\\]+$/, fileName);
+  const path = join(dirname(scriptPath), fileName);
   if (!existsSync(path)) return 0;
   if ((await mill.list({ limit: 1 })).runs.length > 0) return 0;
   const answers = await mill.enqueueMany(requestsIn(readFileSync(path, 'utf8')));
@@ -26,9 +28,16 @@ function requestsIn(text: string): readonly unknown[] {
     .filter((line) => line.trim() !== '')
     .map((line, index) => {
       try {
-        return { ...JSON.parse(line), metadata: { sample: String(index + 1) } };
+        return marked(JSON.parse(line), index + 1);
       } catch (error) {
         throw new RunError('validation', `${fileName}: line ${index + 1} is not JSON`, { cause: error });
       }
     });
+}
+
+/** What is no request stays as it is, and is refused. */
+function marked(request: unknown, number: number): unknown {
+  if (!isRecord(request)) return request;
+  const own = isRecord(request['metadata']) ? request['metadata'] : {};
+  return { ...request, metadata: { ...own, sample: String(number) } };
 }

@@ -190,7 +190,7 @@ function tracksOf<Row>(columns: readonly Column<Row>[], selectable: boolean) {
   return { wide: join(columns.map(wide)), narrow: join(narrow.map((column) => column.narrowWidth ?? wide(column))) };
 }
 
-/** The library's virtual list as a hook: it is told after each drawing what changed, and tells when to draw again. */
+/** The library's virtual list as a hook: it learns after each drawing what changed, and says when to draw again. */
 function useRows(scroller: { readonly current: HTMLDivElement | null }, count: number) {
   const [, draw] = useReducer((times: number) => times + 1, 0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, HTMLDivElement>(optionsFor(scroller, count, draw)));

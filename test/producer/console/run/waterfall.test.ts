@@ -103,7 +103,7 @@ test('what belongs to a closed row is not seen', () => {
   expect(seen.map(({ kind }) => kind).slice(0, 4)).toEqual(['queue', 'segment', 'recovery', 'segment']);
 });
 
-test('calls of two steps are told apart although their model gave both one id', () => {
+test('calls of two steps are kept apart although their model gave both one id', () => {
   const calls = [call({ toolCallId: 'call_0' })];
   const { rows } = rowsOf(run({ steps: [step({ calls }), step({ stepNumber: 2, calls })] }));
   const made = rows.filter(({ kind }) => kind === 'call');
