@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { verifyReceipt } from '../../../src/producer/index.ts';
-import { sha256 } from '../../../src/shared/base/ids.ts';
+import { jobIdFor, sha256 } from '../../../src/shared/base/ids.ts';
 import { submitBatch } from '../../support/batches.ts';
+import { until } from '../../support/redis.ts';
 import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
 
 const metadata = { user: 'u1' };
@@ -109,6 +110,55 @@ test('requests that say nothing, or two things, or come from a caller are refuse
   expect(await codeOf(mill.erase({ run }))).toBe('run_not_found');
   expect(await codeOf(mill.erase({ thread: 't' }))).toBe('not_found');
   expect(await codeOf(mill.forTenant('default', 'caller').erase({ metadata }))).toBe('forbidden');
+});
+
+/** An ended run whose job has failed with words of a provider. `locked`: a worker still has it. */
+async function failedJob(world: ClientWorld, { locked }: { locked: boolean }) {
+  const { redis, keys, bull } = world;
+  const runId = await endedRun(world);
+  const jobId = jobIdFor(runId, 0);
+  const [job, lock] = [bull('runs', jobId), bull('runs', `${jobId}:lock`)];
+  await redis.hset(job, { name: 'start', failedReason: 'secret words' });
+  await redis.zadd(bull('runs', 'failed'), Date.now(), jobId);
+  if (locked) await redis.set(lock, 'token');
+  const isPlanned = async () => (await redis.exists(keys.erasing('default'))) === 1;
+  return { runId, job, lock, isPlanned };
+}
+
+test('no receipt is signed while a worker has a job of a run, and the same request goes on once it has none', async () => {
+  const world = await clientWorld();
+  const { mill, redis } = world;
+  const { runId, job, lock, isPlanned } = await failedJob(world, { locked: true });
+  expect(await mill.erase({ metadata })).toMatchObject({ receipt: { runs: [] }, kept: [{ runId, reason: 'open' }] });
+  expect([await redis.exists(job), await isPlanned()]).toEqual([1, true]);
+  await redis.del(lock);
+  expect((await mill.erase({ metadata })).receipt).toMatchObject({ runs: [runId], erased: { records: 1 } });
+  expect([await redis.exists(job), await isPlanned()]).toEqual([0, false]);
+}, 20_000);
+
+test('a job that a worker has for a moment is waited for', async () => {
+  const world = await clientWorld();
+  const { mill, redis } = world;
+  const { runId, job, lock, isPlanned } = await failedJob(world, { locked: true });
+  const erased = mill.erase({ run: runId });
+  await until('its removal has begun', isPlanned);
+  await redis.del(lock);
+  expect((await erased).receipt.runs).toEqual([runId]);
+  expect(await redis.exists(job)).toBe(0);
+});
+
+test('a job that Redis does not remove keeps the erasure from being signed', async () => {
+  const world = await clientWorld();
+  const { mill, redis, bull } = world;
+  const { runId, job, isPlanned } = await failedJob(world, { locked: false });
+  // Commands on it fail: it is no sorted set.
+  await redis.rename(bull('runs', 'failed'), bull('runs', 'elsewhere'));
+  await redis.set(bull('runs', 'failed'), 'x');
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('internal');
+  expect([await redis.exists(job), await isPlanned()]).toEqual([1, true]);
+  await redis.rename(bull('runs', 'elsewhere'), bull('runs', 'failed'));
+  expect((await mill.erase({ run: runId })).receipt.runs).toEqual([runId]);
+  expect(await redis.exists(job)).toBe(0);
 });
 
 test('a run of another tenant is not found, and stays', async () => {

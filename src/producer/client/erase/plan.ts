@@ -1,5 +1,6 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { noCounts, type ErasedCounts } from '../../../shared/contract/erasure/receipt.ts';
+import { queueOf } from '../../../shared/state/run/create-runs.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -170,7 +171,8 @@ function plannedOf({ runId, record }: ErasableRun, { core }: TenantClient): Plan
   const ended = record.endedAt === undefined ? Date.now() : Date.parse(record.endedAt);
   return {
     runId,
-    queue: record.queue,
+    // One in quarantine was in its own queue before.
+    queues: [...new Set([record.queue, queueOf(record.request)])],
     segment: record.segment,
     fromMs: Date.parse(record.createdAt) - lateMs,
     toMs: ended + (core.cluster ? latestMs : lateMs),

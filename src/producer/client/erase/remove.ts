@@ -10,9 +10,14 @@ import { forgetRun } from '../../../shared/state/wire/forget-run.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { eraseLines } from './batch-lines.ts';
 
+/** What a worker that has just ended a run has of it, a job or a thread, it releases within this. */
+const releaseMs = 5_000;
+const retryMs = 100;
+
 /**
  * Removes everything of a plan. May stop anywhere and be done again: what is gone stays gone. The record of a run goes before its
- * archive, which is the last place where it can be found. Throws `concurrent_run` for a run that was redriven meanwhile.
+ * archive, which is the last place where it can be found. Throws `concurrent_run` for a run that was redriven meanwhile, and for one of
+ * which a worker has a job.
  */
 export async function removePlanned(plan: ErasurePlan, client: TenantClient): Promise<void> {
   const { core, tenant } = client;
@@ -29,8 +34,8 @@ export async function removePlanned(plan: ErasurePlan, client: TenantClient): Pr
 
 async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {
   const { core, tenant } = client;
-  const { runId, queue, segment = 0 } = run;
-  await removeJobs(queue, runId, segment, client);
+  const { runId } = run;
+  await removeJobs(run, client);
   await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
   await reach(client, async ({ redis }) => {
     await forgetRun({ redis, keys: core.keys }, runId, tenant);
@@ -47,10 +52,27 @@ async function forgetLeft(runId: string, { core }: TenantClient): Promise<void> 
   await core.reach((redis) => redis.unlink(...own));
 }
 
-/** Jobs hold ids; what failed in one may be words of a provider. */
-async function removeJobs(queue: string | undefined, runId: string, segment: number, client: TenantClient) {
-  if (queue === undefined) return;
-  for (let at = 0; at <= segment; at++) await client.core.queues.remove(queue, runId, at).catch(() => false);
+/**
+ * Jobs hold ids; what failed in one may be words of a provider. A worker that has ended a run has its job a moment longer. Throws
+ * `concurrent_run` for a job that a worker still has after that.
+ */
+async function removeJobs(
+  { runId, queues, segment = 0 }: PlannedRun,
+  client: TenantClient,
+  until = performance.now() + releaseMs,
+): Promise<void> {
+  const { core } = client;
+  for (const queue of queues)
+    for (let at = 0; at <= segment; at++)
+      while (!(await core.reach(() => core.queues.remove(queue, runId, at)))) {
+        if (performance.now() > until) throw jobInUse(runId);
+        await systemClock.sleep(retryMs, core.closing);
+      }
+}
+
+function jobInUse(runId: string): RunError {
+  const message = `a worker still has a job of run ${runId}: ask again in a minute`;
+  return new RunError('concurrent_run', message, { details: { runId } });
 }
 
 /** How many entries runs have in the stream of all runs. */
@@ -75,8 +97,6 @@ function lifecycleOf(runs: readonly PlannedRun[], { core }: TenantClient) {
   return lifecycleEntries(own, new Set(runs.map(({ runId }) => runId)), range);
 }
 
-const releaseMs = 5_000;
-
 /** A run that has just ended releases its thread a moment later. */
 async function removeWholeThread(threadId: string, client: TenantClient): Promise<void> {
   const { core, tenant } = client;
@@ -89,7 +109,7 @@ async function removeWholeThread(threadId: string, client: TenantClient): Promis
       if (!(error instanceof RunError)) throw error;
       if (error.code === 'not_found') break;
       if (error.code !== 'concurrent_run' || performance.now() > until) throw error;
-      await systemClock.sleep(100, core.closing);
+      await systemClock.sleep(retryMs, core.closing);
     }
   }
   await reach(client, async ({ redis }) => {

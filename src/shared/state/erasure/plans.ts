@@ -8,7 +8,8 @@ const keptS = 7 * 86_400;
 
 const plannedRun = z.object({
   runId: z.string(),
-  queue: z.string().optional(),
+  /** Where it can have jobs. */
+  queues: z.array(z.string()),
   segment: z.int().optional(),
   /** Between these its lifecycle events were written, in milliseconds. */
   fromMs: z.number(),
