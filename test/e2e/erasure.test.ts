@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
@@ -207,6 +207,26 @@ test('a run whose record is gone is erased from the archive, and the command kee
   writeFileSync(file, readFileSync(file, 'utf8').replace('"records":0', '"records":1'));
   const changed = await millrace(['receipt', 'verify', file], { env });
   expect([changed.code, changed.stdout.slice(0, 9)]).toEqual([1, 'NOT VALID']);
+});
+
+test('the command names a run whose record is damaged as left, and erases it by its id', async () => {
+  const at = await erasureWorld();
+  const { mill, redis, keys, world } = at;
+  const run = await mill.enqueue({ agent: 'plain', input: planInput({ text: canary }), metadata });
+  await run.result();
+  await archived(at);
+  await redis.del(keys.run(run.runId), keys.journal(run.runId), keys.events(run.runId));
+  const [blob = ''] = await at.inFolder();
+  writeFileSync(blob, readFileSync(blob).subarray(0, 100));
+  const env = { MILLRACE_URL: world.url };
+  const left = await millrace(['erase', '--metadata', `user=${canary}`, '--yes'], { env });
+  const none = 'Erased: 0 runs, 0 threads.';
+  expect([left.code, left.stderr]).toEqual([1, `Left: ${run.runId} (unreadable)\n${none}\n`]);
+  expect(existsSync(blob)).toBe(true);
+  const erased = await millrace(['erase', run.runId], { env });
+  const unknown = `Erased, but what belongs to it is not known: ${run.runId} (unreadable)`;
+  expect([erased.code, erased.stderr]).toEqual([1, `${unknown}\nErased: 1 runs, 0 threads.\n`]);
+  expect(existsSync(blob)).toBe(false);
 });
 
 test('a run that works is refused, or cancelled first where that is asked', async () => {

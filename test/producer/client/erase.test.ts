@@ -2,9 +2,11 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { expect, inject, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, sha256 } from '../../../src/shared/base/ids.ts';
+import { archived } from '../../contract/archive.ts';
 import { submitBatch } from '../../support/batches.ts';
 import { until } from '../../support/redis.ts';
 import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
@@ -159,6 +161,89 @@ test('a job that Redis does not remove keeps the erasure from being signed', asy
   await redis.rename(bull('runs', 'elsewhere'), bull('runs', 'failed'));
   expect((await mill.erase({ run: runId })).receipt.runs).toEqual([runId]);
   expect(await redis.exists(job)).toBe(0);
+});
+
+/** A run of which only a damaged record in the archive is left. */
+async function damagedRun(world: ClientWorld, more: Parameters<typeof endedRun>[1] = {}) {
+  const { redis, keys } = world;
+  const runId = await endedRun(world, more);
+  await redis.del(keys.run(runId), keys.journal(runId), keys.events(runId));
+  return { runId, blob: await damage(world, runId) };
+}
+
+async function damage({ redis, keys }: ClientWorld, runId: string): Promise<string> {
+  const blob = keys.blobs(`run-${runId}`);
+  await redis.hset(blob, 'record', 'damaged');
+  return blob;
+}
+
+test('a run that cannot be read is left and named when runs are erased by metadata, and keeps none from it', async () => {
+  const world = await clientWorld();
+  const { mill, redis } = world;
+  const { runId, blob } = await damagedRun(world);
+  const other = await endedRun(world);
+  const { receipt, kept } = await mill.erase({ metadata });
+  expect([receipt.runs, receipt.unreadable, kept]).toEqual([[other], { count: 1, runs: [runId] }, []]);
+  expect(verifyReceipt(receipt, (await mill.erasureKey()).publicKey)).toBe(true);
+  expect(await redis.exists(blob)).toBe(1);
+});
+
+test('a run that cannot be read is erased by its id, for its own tenant', async () => {
+  const world = await clientWorld();
+  const { mill, redis, bull } = world;
+  const { runId, blob } = await damagedRun(world);
+  const job = bull('runs', jobIdFor(runId, 2));
+  await redis.hset(job, { name: 'start', failedReason: 'secret words' });
+  expect(await codeOf(mill.forTenant('other').erase({ run: runId }))).toBe('run_not_found');
+  expect(await redis.exists(blob)).toBe(1);
+  const { receipt } = await mill.erase({ run: runId });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { archived: 1 }, unreadable: { count: 1, runs: [runId] } });
+  expect(await redis.exists(blob, job)).toBe(0);
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('run_not_found');
+});
+
+test('a run whose archive cannot be read goes with what its record in Redis says', async () => {
+  const world = await clientWorld();
+  const runId = await endedRun(world, { input: file('own') });
+  const blob = await damage(world, runId);
+  const { receipt } = await world.mill.erase({ metadata });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { archived: 1, media: 1 } });
+  expect([receipt.unreadable, await world.redis.exists(blob)]).toEqual([undefined, 0]);
+});
+
+test('a run that another names and that cannot be read keeps none from being erased, and is named', async () => {
+  const world = await clientWorld();
+  const { runId: named, blob } = await damagedRun(world, { metadata: {} });
+  const runId = await endedRun(world, { input: `Continue ${named}.` });
+  const { receipt } = await world.mill.erase({ run: runId });
+  expect([receipt.runs, receipt.unreadable]).toEqual([[runId], { count: 1, runs: [named] }]);
+  expect(await world.redis.exists(blob)).toBe(1);
+});
+
+test('a child that cannot be read goes with a parent whose record has its id', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys, prefix } = world;
+  const [parent, { runId: child, blob }] = [await endedRun(world), await damagedRun(world, { metadata: {} })];
+  const core = new ClientCore({ redis: inject('redisUrl'), prefix });
+  onTestFinished(() => core.close());
+  const at = new Date().toISOString();
+  const run = { ...archived(parent, 'default', at), children: [{ runId: child }] };
+  await core.archive.write({ runId: parent, tenant: 'default', createdAt: at, endedAt: at }, JSON.stringify(run));
+  await redis.del(keys.run(parent));
+  expect((await mill.erase({ run: parent })).receipt).toMatchObject({
+    runs: [parent, child].sort(),
+    unreadable: { count: 1, runs: [child] },
+  });
+  expect(await redis.exists(blob)).toBe(0);
+});
+
+test('a file stays while a run that cannot be read may refer to it', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  await damagedRun(world, { metadata: {} });
+  const runId = await endedRun(world, { input: file('shared') });
+  expect((await mill.erase({ run: runId })).receipt).toMatchObject({ erased: { media: 0 }, kept: { media: 1 } });
+  expect(await redis.exists(keys.media('default', sha256('shared')))).toBe(1);
 });
 
 test('a run of another tenant is not found, and stays', async () => {

@@ -55,8 +55,10 @@ export const addErase = command('erase [run]', {
     else if (asked.output === undefined)
       for (const receipt of receipts) cli.stdout.write(`${JSON.stringify(receipt)}\n`);
     for (const left of kept) cli.stderr.write(`Left: ${left.runId} (${left.reason})\n`);
+    const unreadable = unreadableLines(receipts);
+    for (const line of unreadable) cli.stderr.write(`${line}\n`);
     cli.stderr.write(`${summaryOf(receipts)}\n`);
-    return kept.length === 0 ? exitCodes.ok : exitCodes.failed;
+    return kept.length + unreadable.length === 0 ? exitCodes.ok : exitCodes.failed;
   },
 });
 
@@ -73,6 +75,22 @@ async function requestOf(mill: Millrace, run: string | undefined, asked: Options
 /** Also of a run that a killed erasure has left without a record. */
 async function wholeId(mill: Millrace, run: string): Promise<string> {
   return /^[0-9A-HJKMNP-TV-Z]{26}$/.test(run) ? run : await mill.findRunId(run);
+}
+
+/** What may be left because a record cannot be read. */
+function unreadableLines(receipts: readonly ErasureReceipt[]): readonly string[] {
+  const erased = new Set(receipts.flatMap(({ runs }) => runs));
+  const named = new Set(receipts.flatMap(({ unreadable }) => unreadable?.runs ?? []));
+  const lines = [...named].map((runId) =>
+    erased.has(runId)
+      ? `Erased, but what belongs to it is not known: ${runId} (unreadable)`
+      : `Left: ${runId} (unreadable)`,
+  );
+  const more = receipts.reduce(
+    (sum, { unreadable }) => sum + (unreadable ? unreadable.count - unreadable.runs.length : 0),
+    0,
+  );
+  return more === 0 ? lines : [...lines, `Unreadable: ${count(more)} more`];
 }
 
 function summaryOf(receipts: readonly ErasureReceipt[]): string {

@@ -9,6 +9,7 @@ import {
   type ErasedCounts,
   type ErasureKeyView,
   type ErasureReceipt,
+  maxUnreadableNamed,
   type UnsignedReceipt,
 } from '../../../shared/contract/erasure/receipt.ts';
 import {
@@ -61,9 +62,10 @@ export async function erase(input: EraseRequest, client: TenantClient): Promise<
     labels === undefined
       ? await eraseOne(asked, done.size > 0, carryOut, client)
       : await eraseMany(asked, carryOut, client);
-  const receipt = await receiptFor(asked, [...done.values()], client);
+  const { unreadable, ...answer } = rest;
+  const receipt = await receiptFor(asked, [...done.values()], unreadable, client);
   await reach(client, ({ core, redis, tenant }) => dropPlans({ redis, keys: core.keys }, tenant, [...done.keys()]));
-  return defined({ receipt, ...rest });
+  return defined({ receipt, ...answer });
 }
 
 interface Seeds {
@@ -71,7 +73,10 @@ interface Seeds {
   readonly threads: readonly string[];
 }
 type CarryOut = (seeds: Seeds) => Promise<Reason | undefined>;
-type Rest = Pick<ErasureAnswer, 'kept' | 'cursor'>;
+/** What was left. `unreadable`: runs of which it is not known whether they are meant. */
+interface Rest extends Pick<ErasureAnswer, 'kept' | 'cursor'> {
+  readonly unreadable: readonly string[];
+}
 
 /** Throws why it cannot be erased. `wasBegun`: there need not be anything left of it. */
 async function eraseOne(
@@ -81,7 +86,7 @@ async function eraseOne(
   client: TenantClient,
 ): Promise<Rest> {
   const why = await carryOut({ runs: run === undefined ? [] : [run], threads: thread === undefined ? [] : [thread] });
-  if (why === undefined || (why === 'gone' && wasBegun)) return { kept: [] };
+  if (why === undefined || (why === 'gone' && wasBegun)) return { kept: [], unreadable: [] };
   if (why === 'gone' && thread !== undefined && (await threadEntries(thread, client)) === undefined)
     throw new RunError('not_found', `there is no thread ${thread}`);
   throw refusal(why, run ?? '');
@@ -117,16 +122,24 @@ function refusal(why: Reason, run: string): RunError {
 async function eraseMany(asked: Asked, carryOut: CarryOut, client: TenantClient): Promise<Rest> {
   const until = performance.now() + maxWorkMs;
   const kept: ErasureAnswer['kept'] = [];
+  const unreadable: string[] = [];
   let matched = 0;
-  for await (const { runId, cursor } of eachFitting(asked.metadata ?? {}, asked.cursor, client)) {
-    if (runId !== undefined) {
+  for await (const found of eachFitting(asked.metadata ?? {}, asked.cursor, client)) {
+    if (found.kind === 'unreadable') {
+      unreadable.push(found.runId);
+      continue;
+    }
+    if (found.kind === 'fits') {
+      const { runId } = found;
       const why = await carryOut({ runs: [runId], threads: [] }).catch(asReason);
       if (why !== undefined && why !== 'gone' && why !== 'fits') kept.push({ runId, reason: why });
       matched += 1;
     }
-    if (cursor !== undefined && (matched >= asked.limit || performance.now() > until)) return { kept, cursor };
+    const { cursor } = found;
+    const isEnough = matched >= asked.limit || performance.now() > until;
+    if (cursor !== undefined && isEnough) return { kept, unreadable, cursor };
   }
-  return { kept };
+  return { kept, unreadable };
 }
 
 /** A run that was redriven, or a thread that is used again, since it was looked at. */
@@ -135,11 +148,17 @@ function asReason(thrown: unknown): Reason {
   throw thrown;
 }
 
-async function receiptFor(asked: Asked, plans: readonly ErasurePlan[], client: TenantClient): Promise<ErasureReceipt> {
+async function receiptFor(
+  asked: Asked,
+  plans: readonly ErasurePlan[],
+  left: readonly string[],
+  client: TenantClient,
+): Promise<ErasureReceipt> {
   const { tenant, by } = client;
   const { run, thread, metadata: labels } = asked;
   const of = run !== undefined ? 'run' : thread !== undefined ? 'thread' : 'runs';
   const sum = (pick: (plan: ErasurePlan) => number) => plans.reduce((total, plan) => total + pick(plan), 0);
+  const unreadable = [...new Set([...plans.flatMap((plan) => plan.unreadable), ...left])].sort();
   const names = Object.keys(noCounts) as (keyof ErasedCounts)[];
   const unsigned: UnsignedReceipt = defined({
     kind: 'millrace.erasure-receipt',
@@ -154,6 +173,8 @@ async function receiptFor(asked: Asked, plans: readonly ErasurePlan[], client: T
     threads: [...new Set(plans.flatMap(({ threads }) => threads))].sort(),
     erased: Object.fromEntries(names.map((name) => [name, sum(({ counts }) => counts[name])])) as ErasedCounts,
     kept: { media: sum(({ kept }) => kept.media), files: sum(({ kept }) => kept.files) },
+    unreadable:
+      unreadable.length === 0 ? undefined : { count: unreadable.length, runs: unreadable.slice(0, maxUnreadableNamed) },
   });
   return await reach(client, async (at) => {
     const { core, redis } = at;

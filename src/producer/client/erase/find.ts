@@ -1,15 +1,19 @@
-import { isRecord, jsonText } from '../../../shared/base/json.ts';
-import { legibleRecord } from '../../../shared/contract/run-record.ts';
+import { jsonText } from '../../../shared/base/json.ts';
+import type { ArchivedRun } from '../../../shared/contract/archive/archived-run.ts';
+import { quarantineQueue } from '../../../shared/contract/queues.ts';
+import { legibleRecord, legibleRequest } from '../../../shared/contract/run-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../../shared/contract/run.ts';
+import { queueOf } from '../../../shared/state/run/create-runs.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { inGroups } from '../read-run.ts';
+import { archivedRun, listedAtMs } from './archived.ts';
 
 /** A run as an erasure sees it: with what it is tied to, and how much of it there is. */
 export interface ErasableRun {
   readonly runId: string;
-  readonly record: Readonly<
-    Pick<RunRecord, 'createdAt' | 'endedAt' | 'queue' | 'segment' | 'parent' | 'request' | 'status'>
-  >;
+  readonly record: FoundRecord;
+  /** Where it can have jobs. */
+  readonly queues: readonly string[];
   /** Has it not ended, as far as Redis knows? */
   readonly isOpen: boolean;
   readonly isArchived: boolean;
@@ -18,12 +22,16 @@ export interface ErasableRun {
   readonly events: number;
   readonly progressNotes: number;
   readonly children: readonly string[];
+  /** The run, where its record is in the archive alone and cannot be read, and runs of which only that may say that they worked for it. */
+  readonly unreadable: readonly string[];
   /** SHA-256 of files that it made or was given, and ids of uploaded ones. */
   readonly media: readonly string[];
   readonly files: readonly string[];
 }
 
-/** A run of the tenant, in Redis or in the archive. Undefined: there is none. */
+type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' | 'parent' | 'request'>>;
+
+/** A run of the tenant, in Redis or in the archive. Undefined: there is none. One that cannot be read is found by its id alone. */
 export async function findErasable(runId: string, client: TenantClient): Promise<ErasableRun | undefined> {
   const { core, tenant } = client;
   const { keys } = core;
@@ -38,22 +46,47 @@ export async function findErasable(runId: string, client: TenantClient): Promise
   );
   const inRedis = hash['tenant'] === tenant;
   if (hash['tenant'] !== undefined && !inRedis) return undefined;
-  const archived = await core.archive.read(tenant, runId);
-  const record = inRedis ? legibleRecord(hash) : archivedRecord(archived);
-  if (!record) return undefined;
-  const text = [...Object.values(hash), ...journal, ...decisions, jsonText(archived ?? null)].join('\n');
+  const archived = await archivedRun(runId, client);
+  const known = inRedis ? legibleRecord(hash) : readable(archived)?.record;
+  if (!known && archived === undefined) return undefined;
+  const record = known ?? (await unknownRecord(runId, client));
+  const kept = jsonText(readable(archived) ?? null);
+  const text = [...Object.values(hash), ...journal, ...decisions, kept].join('\n');
+  const { children, unreadable } = await childrenOf(runId, record, { text, archived }, client);
   return {
     runId,
     record,
-    isOpen: inRedis && !isTerminalStatus(record.status),
+    // One in quarantine was in its own queue before.
+    queues: known ? [...new Set([known.queue, queueOf(known.request)])] : await allQueues(client),
+    isOpen: inRedis && known !== undefined && !isTerminalStatus(known.status),
     isArchived: archived !== undefined,
     inRedis,
     journalEntries: inRedis ? journal.length : 0,
     events: inRedis ? events : 0,
     progressNotes,
-    children: await childrenOf(runId, record, text, client),
+    children,
+    unreadable: known ? unreadable : [runId, ...unreadable],
     ...refersTo(text),
   };
+}
+
+type Archived = Awaited<ReturnType<typeof archivedRun>>;
+
+function readable(archived: Archived): ArchivedRun | undefined {
+  return archived === 'unreadable' ? undefined : archived;
+}
+
+/** More segments than most runs have. */
+const likelySegments = 10;
+
+/** As much as is known of a run whose only record cannot be read. */
+async function unknownRecord(runId: string, client: TenantClient): Promise<FoundRecord> {
+  const createdAt = new Date((await listedAtMs(runId, client)) ?? 0).toISOString();
+  return { createdAt, segment: likelySegments, request: legibleRequest({}) };
+}
+
+async function allQueues({ core }: TenantClient): Promise<readonly string[]> {
+  return [...new Set([...(await core.reach((redis) => core.directory.names(redis))), quarantineQueue])];
 }
 
 /** What the texts of a run refer to. The form of an uploaded file is that of a part of an input, which no quoted text has. */
@@ -63,24 +96,29 @@ export function refersTo(text: string): { readonly media: readonly string[]; rea
   return { media: [...new Set(media)], files: [...new Set(files)] };
 }
 
-function archivedRecord(archived: unknown): RunRecord | undefined {
-  if (!isRecord(archived) || !isRecord(archived['record'])) return undefined;
-  const { record } = archived;
-  return typeof record['runId'] === 'string' && isRecord(record['request']) ? (record as RunRecord) : undefined;
-}
-
 const ids = /\b[0-9A-HJKMNP-TV-Z]{26}\b/g;
 const pageSize = 500;
 /** A child of a run that was redriven, or that ended late, is listed a little after its end. */
 const slackMs = 60_000;
 
-/** The runs that worked for one: those that its texts name, and those of the index of its time. */
-async function childrenOf(runId: string, record: RunRecord, text: string, client: TenantClient) {
+/**
+ * The runs that worked for one: those that its texts name, and those of the index of its time. `unreadable`: named ones that are in the
+ * archive alone and cannot be read, of which it is not known.
+ */
+async function childrenOf(
+  runId: string,
+  record: FoundRecord,
+  { text, archived }: { readonly text: string; readonly archived: Archived },
+  client: TenantClient,
+) {
   const { core, tenant } = client;
   const named = new Set([...text.matchAll(ids)].map(([id]) => id));
   named.delete(runId);
-  const found = await inGroups([...named], async (id) => ((await parentOf(id, client)) === runId ? [id] : []));
-  const children = new Set(found.flat());
+  const parentsOfNamed = await inGroups([...named], async (id) => [id, await parentOf(id, client)] as const);
+  const listed = new Set(readable(archived)?.children.map((child) => child.runId));
+  const isChild = (id: string, parent: Parent) => parent === runId || (parent === unknown && listed.has(id));
+  const children = new Set(parentsOfNamed.flatMap(([id, parent]) => (isChild(id, parent) ? [id] : [])));
+  const unreadable = parentsOfNamed.flatMap(([id, parent]) => (parent === unknown && !listed.has(id) ? [id] : []));
   const from = Date.parse(record.createdAt);
   const to = record.endedAt === undefined ? Date.now() : Date.parse(record.endedAt) + slackMs;
   for (let offset = 0; ; offset += pageSize) {
@@ -90,14 +128,19 @@ async function childrenOf(runId: string, record: RunRecord, text: string, client
       return inTime.map((id, i) => [id, parents[i]] as const);
     });
     for (const [id, parent] of page) if (parent === runId) children.add(id);
-    if (page.length < pageSize) return [...children];
+    if (page.length < pageSize) return { children: [...children], unreadable };
   }
 }
 
-async function parentOf(runId: string, { core, tenant }: TenantClient): Promise<string | undefined> {
+const unknown = Symbol('a record that cannot be read has it');
+type Parent = string | typeof unknown | undefined;
+
+async function parentOf(runId: string, client: TenantClient): Promise<Parent> {
+  const { core, tenant } = client;
   const [parent, owner] = await core.reach((redis) => redis.hmget(core.keys.run(runId), 'parentRunId', 'tenant'));
   if (owner) return owner === tenant ? (parent ?? undefined) : undefined;
-  return archivedRecord(await core.archive.read(tenant, runId))?.parent?.runId;
+  const archived = await archivedRun(runId, client);
+  return archived === 'unreadable' ? unknown : archived?.record.parent?.runId;
 }
 
 /** Runs that a thread knows: those of its log, and those that were in it lately. Empty where there is no such thread. */

@@ -3,16 +3,17 @@ import { reach, type TenantClient } from '../client-core.ts';
 import { cursorOf, entriesAfter, startOf, type IndexEntry } from '../list-runs.ts';
 import { inGroups } from '../read-run.ts';
 import { whichFit } from '../run-filter.ts';
+import { archivedRun } from './archived.ts';
 
 const pageSize = 200;
 
 type Labels = Readonly<Record<string, string>>;
 
-/** A run that fits, or only a place where the next call can go on. */
-export interface Fitting {
-  readonly runId: string | undefined;
-  readonly cursor: string | undefined;
-}
+/** A run that fits, one of which only a record is left that cannot be read, or a place where the next call can go on. */
+export type Fitting =
+  | { readonly kind: 'fits'; readonly runId: string; readonly cursor: string }
+  | { readonly kind: 'unreadable'; readonly runId: string }
+  | { readonly kind: 'page'; readonly cursor: string | undefined };
 
 /** The tenant's runs with this metadata, newest first, those of the archive too. */
 export async function* eachFitting(
@@ -29,23 +30,29 @@ export async function* eachFitting(
       const ids = page.map(({ runId }) => runId);
       return [page, await whichFit(ids, { metadata: labels }, { redis, keys: core.keys })] as const;
     });
-    const found = await inGroups([...entries.entries()], async ([i, entry]) => {
+    const found = await inGroups([...entries.entries()], async ([i, entry]): Promise<readonly Fitting[]> => {
+      const { runId } = entry;
       const fact = facts[i];
-      if (fact === 'gone') return (await fitsArchived(entry.runId, labels, client)) ? entry : undefined;
-      return typeof fact === 'object' && fact.tenant === tenant ? entry : undefined;
+      const isOwn = typeof fact === 'object' && fact.tenant === tenant;
+      const kind = fact === 'gone' ? await fitsArchived(runId, labels, client) : isOwn && 'fits';
+      if (kind === 'unreadable') return [{ kind, runId }];
+      return kind === 'fits' ? [{ kind, runId, cursor: cursorOf(entry) }] : [];
     });
-    for (const entry of found) if (entry) yield { runId: entry.runId, cursor: cursorOf(entry) };
+    yield* found.flat();
     if (entries.length < pageSize) return;
     last = entries.at(-1);
-    yield { runId: undefined, cursor: last && cursorOf(last) };
+    yield { kind: 'page', cursor: last && cursorOf(last) };
   }
 }
 
-async function fitsArchived(runId: string, labels: Labels, { core, tenant }: TenantClient): Promise<boolean> {
-  const archived = await core.archive.read(tenant, runId);
-  const record = isRecord(archived) ? archived['record'] : undefined;
-  const request = isRecord(record) ? record['request'] : undefined;
-  return hasLabels(isRecord(request) ? request['metadata'] : undefined, labels);
+async function fitsArchived(
+  runId: string,
+  labels: Labels,
+  client: TenantClient,
+): Promise<'fits' | 'unreadable' | undefined> {
+  const archived = await archivedRun(runId, client);
+  if (archived === undefined || archived === 'unreadable') return archived;
+  return hasLabels(archived.record.request.metadata, labels) ? 'fits' : undefined;
 }
 
 /** Does metadata have each of these keys with exactly this value? */

@@ -1,6 +1,5 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { noCounts, type ErasedCounts } from '../../../shared/contract/erasure/receipt.ts';
-import { queueOf } from '../../../shared/state/run/create-runs.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -72,7 +71,8 @@ export async function planOf(
     media: wanted.media.filter((digest) => used.has(digest)).length,
     files: wanted.files.filter((id) => used.has(id)).length,
   };
-  return { runs: planned, threads: [...threads.keys()], media, files, kept, counts };
+  const unreadable = [...new Set(runs.flatMap((run) => run.unreadable))];
+  return { runs: planned, threads: [...threads.keys()], media, files, unreadable, kept, counts };
 }
 
 async function those(
@@ -166,13 +166,12 @@ async function settled(
   return ended?.isOpen ? 'open' : ended;
 }
 
-function plannedOf({ runId, record }: ErasableRun, { core }: TenantClient): PlannedRun {
+function plannedOf({ runId, record, queues }: ErasableRun, { core }: TenantClient): PlannedRun {
   const { batch, executionId } = record.request;
   const ended = record.endedAt === undefined ? Date.now() : Date.parse(record.endedAt);
   return {
     runId,
-    // One in quarantine was in its own queue before.
-    queues: [...new Set([record.queue, queueOf(record.request)])],
+    queues: [...queues],
     segment: record.segment,
     fromMs: Date.parse(record.createdAt) - lateMs,
     toMs: ended + (core.cluster ? latestMs : lateMs),

@@ -1,6 +1,7 @@
 import { jsonText } from '../../../shared/base/json.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { inGroups } from '../read-run.ts';
+import { archivedRun } from './archived.ts';
 import { refersTo } from './find.ts';
 
 const pageSize = 200;
@@ -13,7 +14,10 @@ export interface Wanted {
   readonly files: readonly string[];
 }
 
-/** Which of these files other runs and threads of the tenant refer to. Reads nothing where there is none to look for. */
+/**
+ * Which of these files other runs and threads of the tenant refer to, or may: all of them once one cannot be read. Reads nothing where
+ * there is none to look for.
+ */
 export async function stillReferredTo(
   wanted: Wanted,
   without: { readonly runs: ReadonlySet<string>; readonly threads: ReadonlySet<string> },
@@ -22,11 +26,16 @@ export async function stillReferredTo(
   const { core, tenant } = client;
   const open = new Set([...wanted.media, ...wanted.files]);
   const used = new Set<string>();
-  const look = (text: string) => {
-    const { media, files } = refersTo(text);
+  const look = (text: string | 'unreadable') => {
+    const { media, files } = text === 'unreadable' ? wanted : refersTo(text);
     for (const name of [...media, ...files]) if (open.delete(name)) used.add(name);
   };
-  const each = async (key: string, most: number, skip: ReadonlySet<string>, read: (id: string) => Promise<string>) => {
+  const each = async (
+    key: string,
+    most: number,
+    skip: ReadonlySet<string>,
+    read: (id: string) => Promise<string | 'unreadable'>,
+  ) => {
     for (let at = 0; at < most && open.size > 0; at += pageSize) {
       const ids = await core.reach((redis) => redis.zrevrange(key, at, at + pageSize - 1));
       await inGroups(
@@ -41,8 +50,8 @@ export async function stillReferredTo(
   return used;
 }
 
-async function textOfRun(runId: string, client: TenantClient): Promise<string> {
-  const { core, tenant } = client;
+async function textOfRun(runId: string, client: TenantClient): Promise<string | 'unreadable'> {
+  const { core } = client;
   const texts = await reach(client, async ({ redis }) => {
     const hash = await redis.hgetall(core.keys.run(runId));
     return hash['tenant'] === undefined
@@ -50,7 +59,8 @@ async function textOfRun(runId: string, client: TenantClient): Promise<string> {
       : [...Object.values(hash), ...(await redis.lrange(core.keys.journal(runId), 0, -1))];
   });
   // A journal may be gone that the archive has.
-  const archived = await core.archive.read(tenant, runId);
+  const archived = await archivedRun(runId, client);
+  if (archived === 'unreadable') return archived;
   return [...(texts ?? []), jsonText(archived ?? null)].join('\n');
 }
 

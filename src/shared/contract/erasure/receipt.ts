@@ -7,6 +7,9 @@ export const receiptVersion = 1;
 
 const count = z.int().min(0);
 
+/** Runs that cannot be read that a receipt names. */
+export const maxUnreadableNamed = 100;
+
 /** How much of what was erased. */
 export const erasedCounts = z.object({
   records: count.describe('Records of runs in Redis: request, result, decisions, messages on their way.'),
@@ -64,7 +67,13 @@ const signed = z.object({
   erased: erasedCounts,
   kept: z
     .object({ media: count, files: count })
-    .describe('Left because runs or threads that were not erased refer to them.'),
+    .describe('Left because runs or threads that were not erased refer to them, or may: one of them cannot be read.'),
+  unreadable: z
+    .object({ count, runs: z.array(z.string()).describe(`The first ${maxUnreadableNamed}.`) })
+    .optional()
+    .describe(
+      'Runs whose only record is in the archive and cannot be read. Of those in `runs` it was removed; children, a thread, files and lines of a batch that it alone named are not known. The others stay: it is not known whether they are meant.',
+    ),
 });
 
 /** Says what was erased, when, and for whom. Signed: a changed one does not verify. */

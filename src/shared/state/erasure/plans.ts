@@ -30,6 +30,8 @@ const erasurePlan = z.object({
   threads: z.array(z.string()),
   media: z.array(z.string()),
   files: z.array(z.string()),
+  /** Runs whose record cannot be read, erased or left. */
+  unreadable: z.array(z.string()),
   kept: z.object({ media: z.int(), files: z.int() }),
   counts: erasedCounts,
 });
