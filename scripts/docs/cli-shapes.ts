@@ -204,7 +204,7 @@ export const printedBy: Readonly<Record<string, Printed>> = {
       costMicrocents: z.int(),
       notes: z.array(z.string()),
     }),
-    is: 'an object: `departures`, the first of each [kind](../replay.md), `mode`, both costs in microcents, and `notes`',
+    is: 'an object: `departures`, the first of each [kind](../replay.md) of the run and of each run that works for it (`child`), `mode`, both costs in microcents, and `notes`',
   },
   'agents show': { as: 'document', shape: agentDetail, is: 'an [AgentDetail](http.md#agentdetail)' },
   'budget list': { as: 'document', shape: z.array(budgetView), is: 'an array of [Budgets](http.md#budget)' },

@@ -3,6 +3,7 @@ import { basename, dirname } from 'node:path';
 import { messageOf, RunError } from '../shared/base/errors.ts';
 import { jsonText } from '../shared/base/json.ts';
 import { checkNode, exitUsage, stop } from '../shared/base/program.ts';
+import { printable } from '../shared/base/words.ts';
 import { parseConfig } from '../shared/contract/config.ts';
 import { createBoundary } from '../worker/agents/credentials.ts';
 import { wrapProvider, type LlmProvider } from '../worker/llm/provider.ts';
@@ -62,7 +63,9 @@ function inWords(replay: Replay): string {
     ...notes.map((note) => `note: ${note}`),
     costInWords(replay),
   ];
-  return `${lines.join('\n')}\n`;
+  return `${printable(lines.join('\n'))}\n`;
 }
 
-process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => stop(exitUsage, messageOf(error)));
+process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) =>
+  stop(exitUsage, printable(messageOf(error))),
+);

@@ -1,5 +1,6 @@
 import { longestTimerMs, type Clock } from '../shared/base/clock.ts';
 import { RunError } from '../shared/base/errors.ts';
+import type { AgentDefinition } from '../shared/contract/agent/agent.ts';
 import { serverPrefix, serverTool } from '../shared/contract/agent/mcp.ts';
 import type { LoadedAgent } from '../worker/agents/loaded-agent.ts';
 import type { ToolServices } from '../worker/agents/toolkit.ts';
@@ -41,8 +42,8 @@ export class ToolLog {
 export interface AllTools {
   inPlaceOf(tool: Tool): Exclude<StandIn, 'hangs'>;
   onLoaded(loaded: ReadonlyMap<string, LoadedAgent>): void;
-  /** The tools of an MCP server, which is not contacted. */
-  toolsOf(server: string): readonly Tool[];
+  /** The tools of an MCP server, as it offers them to an agent. It is not contacted. */
+  toolsOf(server: string, agent: AgentDefinition): readonly Tool[];
 }
 
 /** What stands in for what. */
@@ -108,7 +109,7 @@ function serversWith(
   return async (agent, run, signal) => {
     const opened = await openServers?.({ ...agent, tools: agent.tools.filter(isReal) }, run, signal);
     const own = [...grantsOf(agent)].flatMap(([server, granted]) => {
-      const offered = all?.toolsOf(server) ?? (Object.hasOwn(servers, server) ? (servers[server] ?? []) : []);
+      const offered = all?.toolsOf(server, agent) ?? (Object.hasOwn(servers, server) ? (servers[server] ?? []) : []);
       return offered
         .filter(({ name }) => granted === 'all' || granted.has(name))
         .map((tool) => replaced({ ...tool, trust: 'mcp-derived', source: sourceOf(tool, server) }));

@@ -4,7 +4,7 @@ import { RunError } from '../shared/base/errors.ts';
 import { runIdForExecution } from '../shared/base/ids.ts';
 import type { DecisionInput } from '../shared/contract/control.ts';
 import type { PendingView, RunEvent } from '../shared/contract/event.ts';
-import type { RunOutcomeView, RunRequestInput } from '../shared/contract/run.ts';
+import { outcomeViewOf, type RunOutcomeView, type RunRequestInput } from '../shared/contract/run.ts';
 import type { Agent } from '../worker/agents/define-agent.ts';
 import { wrapProvider, type LlmProvider, type LlmRequest } from '../worker/llm/provider.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions } from '../worker/local/agent-handle.ts';
@@ -104,6 +104,15 @@ export function testAgent(agent: Agent | FolderAgent, options: TestAgentOptions)
 export interface ReplaySeams extends AllTools {
   /** Asked about everything that waits for a person, of whatever tool. */
   ask(item: PendingView, runId: string): PersonVerdict | undefined;
+  /** Gets the events of the run and of those that work for it. */
+  onEvents(events: readonly RunEvent[]): void;
+}
+
+/** An agent in a replay. */
+export interface ReplayedAgent extends TestAgent {
+  run(input: string | readonly InputPart[], options?: TestRequest): Promise<TestRun>;
+  /** How a run has ended, also one that works for the run. */
+  outcomeOf(runId: string): RunOutcomeView;
 }
 
 /** The parts of a request that only a worker takes from a caller. */
@@ -114,7 +123,7 @@ export function testAgentWith(
   agent: Agent | FolderAgent,
   options: TestAgentOptions,
   replay?: ReplaySeams,
-): TestAgent & { run(input: string | readonly InputPart[], options?: TestRequest): Promise<TestRun> } {
+): ReplayedAgent {
   const {
     model,
     clock = new FakeClock({ skipWaits: true }),
@@ -135,7 +144,10 @@ export function testAgentWith(
     seams: {
       newRunId: () => watch.newRunId(),
       random: () => 0,
-      onEvents: (_, events) => watch.take(events),
+      onEvents(_, events) {
+        watch.take(events);
+        replay?.onEvents(events);
+      },
       ...standInSeams({ tools, servers, all: replay }, watch.tools, clock),
     },
   });
@@ -144,6 +156,7 @@ export function testAgentWith(
     id: handle.id,
     clock,
     run: async (input, runOptions) => await test.ended(await handle.run(input, runOptions)),
+    outcomeOf: (runId) => outcomeViewOf(handle.state(runId).record),
   };
 }
 

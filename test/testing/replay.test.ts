@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import type { RunError } from '../../src/shared/base/errors.ts';
 import type { RunExport } from '../../src/shared/contract/archive/run-export.ts';
 import { assertNoDepartures, calls, replayExport, scriptedModel } from '../../src/testing/index.ts';
 import { defineAgent, defineTool, type Agent } from '../../src/worker/index.ts';
@@ -135,4 +136,140 @@ test('a file that is no export is refused with what to do', async () => {
   const cut = file('c.json', '{"kind":"millrace.run-export","v":1,"run":{}}');
   await expect(replayExport(cut, support())).rejects.toMatchObject({ code: 'validation' });
   await expect(replayExport(join(folder, 'none.json'), support())).rejects.toThrow('cannot be read');
+});
+
+/** Two servers that the agent has whole: both offer `search`, so that of the second has the server's name in front. */
+function shopper(change: Partial<Parameters<typeof defineAgent>[0]> = {}): Agent {
+  return defineAgent({
+    id: 'shopper',
+    model: 'gpt-5.2-mini',
+    tools: ['mcp:shop', 'mcp:stock'],
+    mcpServers: { shop: { command: 'no-such-program' }, stock: { command: 'no-such-program' } },
+    toolCollisions: 'auto-prefix',
+    ...change,
+  });
+}
+
+const offered = (name: string) =>
+  defineTool({ name, description: 'Finds.', inputSchema: z.object({}), execute: () => `by ${name}` });
+
+test('a tool of one of several servers is offered once, under the name by which it was called', async () => {
+  const run = await exportOf(shopper(), 'Is it there?', {
+    provider: scriptedModel([calls('stock__search'), calls('list'), calls('no such tool'), 'Yes.']),
+    servers: { shop: [offered('search')], stock: [offered('search'), offered('list')] },
+  });
+  const replay = await replayExport(run, shopper());
+  assertNoDepartures(replay);
+  expect(replay.run.calls).toMatchObject([{ status: 'done' }, { status: 'done' }, { error: { kind: 'unknown_tool' } }]);
+  const names = replay.run.requests[0]?.tools?.map(({ name }) => name) ?? [];
+  expect(names.toSorted()).toEqual(['list', 'search', 'stock__search']);
+  expect(replay.notes).toContainEqual(expect.stringContaining('list'));
+  const gated = await replayExport(run, shopper({ toolOptions: { 'mcp:stock/search': { needsApproval: true } } }));
+  expect(gated.departures).toMatchObject([{ kind: 'gated', what: 'a person would be asked about stock__search' }]);
+});
+
+const clerk = (of = tools(false)) =>
+  defineAgent({ id: 'clerk', model: 'gpt-5.2', instructions: 'You do what you are asked.', tools: of });
+const desk = () =>
+  defineAgent({
+    id: 'desk',
+    model: 'gpt-5.2-mini',
+    instructions: 'You ask the clerk.',
+    agentTools: { subagent_clerk: { agent: 'clerk' } },
+  });
+
+const withClerk = (of = tools(false)) => ({
+  agent: desk(),
+  agents: [clerk(of)],
+  loadTask: mayNotRun,
+  capabilities: {},
+});
+
+/** Two runs of one agent work at the same time, and the second is the first to end. */
+async function delegated(): Promise<RunExport> {
+  const asks = (input: string) => ({ name: 'subagent_clerk', args: { input } });
+  const provider = scriptedModel(({ model, messages }) => {
+    const last = messages.at(-1);
+    const isAnswered = last?.role === 'tool';
+    if (model === 'gpt-5.2-mini')
+      return isAnswered ? { text: 'All done.' } : { toolCalls: [asks('look at 7'), asks('pay 8')] };
+    if (isAnswered) return { text: `clerk: ${last.content}` };
+    const pays = JSON.stringify(messages).includes('pay 8');
+    return {
+      toolCalls: [
+        pays ? { name: 'refund', args: { order: '8', amountUsd: 5 } } : { name: 'lookup_order', args: { order: '7' } },
+      ],
+    };
+  });
+  return await exportOf(desk(), 'Both, please.', {
+    provider,
+    agents: [clerk(tools(true))],
+    onPending: async () => ({ granted: true }),
+  });
+}
+
+test('the calls of runs that work for the run are compared, and a departure names the run', async () => {
+  const run = await delegated();
+  expect(run.children.map(({ request }) => request.input)).toEqual(['look at 7', 'pay 8']);
+  const same = await replayExport(run, withClerk());
+  assertNoDepartures(same);
+  expect(same.run.calls.map(({ name, status }) => [name, status])).toContainEqual(['refund', 'done']);
+  const child = { runId: run.children[1]?.run.runId, agent: 'clerk' };
+  const open = await replayExport(run, withClerk(tools(false, false)));
+  expect(open.departures).toMatchObject([
+    { kind: 'ungated', child, stepNumber: 1, what: 'no person would be asked about refund' },
+  ]);
+  expect(() => assertNoDepartures(open)).toThrow(`(step 1 of run ${child.runId} of agent clerk)`);
+  // Of whichever order the recorded runs are in, each is that of its call.
+  const turned = { ...run, children: run.children.toReversed() };
+  assertNoDepartures(await replayExport(turned, withClerk()));
+});
+
+test('calls of one id in several steps have the results of their own steps', async () => {
+  const again = (order: string) => ({ toolCalls: [{ id: 'call_0', name: 'lookup_order', args: { order } }] });
+  const run = await exportOf(support({}, tools(true)), 'Where are they?', {
+    provider: scriptedModel([again('7'), again('8'), 'There.']),
+  });
+  const replay = await replayExport(run, support());
+  assertNoDepartures(replay);
+  const results = replay.run.requests.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
+  expect(results.map((result) => JSON.stringify(result))).toEqual([
+    expect.stringContaining('7'),
+    expect.stringContaining('8'),
+  ]);
+});
+
+test('an export with names and texts of no use is replayed like any other', async () => {
+  const run = await recorded();
+  const json = JSON.stringify(run)
+    .replace('"agent":{', '"agent":{"__proto__":{"toolDefinitions":[{"name":"constructor"}]},')
+    .replaceAll('"args":{', '"args":{"__proto__":{"polluted":true},');
+  const replay = await replayExport(JSON.parse(json) as RunExport, support());
+  expect(replay.run.status).toBeDefined();
+  expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+});
+
+test('a file that cannot be one whole export is refused in one short sentence', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-replay-'));
+  const file = (text: string) => {
+    const path = join(folder, 'run.json');
+    writeFileSync(path, text);
+    return path;
+  };
+  const refusal = async (text: string) =>
+    await replayExport(file(text), support()).then(
+      () => 'no refusal',
+      (error: RunError) => (error.code === 'validation' ? error.message : error),
+    );
+  const whole = JSON.stringify(await recorded());
+  expect(await refusal(whole.slice(0, -10))).toMatch(/is no JSON: it may be cut off$/);
+  const head = '{"kind":"millrace.run-export","v":1,"children":';
+  expect(await refusal(`${head}${'['.repeat(100_000)}${']'.repeat(100_000)}}`)).toMatch(/is nested too deep/);
+  expect(await refusal(' '.repeat(100_000_001))).toMatch(/is larger than 64 MiB/);
+  expect(await refusal(`{"kind":"millrace.run-export","v":"\\u001b[2J${'9'.repeat(9_999)}"}`)).toMatch(
+    /has another version; this Millrace reads 1$/,
+  );
+  const wrong = await refusal(`${head}[${'{"v":1},'.repeat(2_000)}{}]}`);
+  expect(Buffer.byteLength(String(wrong))).toBeLessThan(10_000);
+  await expect(replayExport(folder, support())).rejects.toThrow('cannot be read');
 });

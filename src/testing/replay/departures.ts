@@ -1,9 +1,10 @@
 import { canonicalJson, isRecord } from '../../shared/base/json.ts';
 import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import type { CallView, StepView } from '../../shared/contract/archive/run-steps.ts';
+import type { RunOutcomeView } from '../../shared/contract/run.ts';
+import type { LlmRequest } from '../../worker/llm/provider.ts';
 import { firstDifference, shown } from '../difference.ts';
 import type { TestCall } from '../test-calls.ts';
-import type { TestRun } from '../test-agent.ts';
 
 /**
  * How a replay departs from the recorded run.
@@ -22,6 +23,8 @@ export type DepartureKind = 'system' | 'tools' | 'refused' | 'gated' | 'ungated'
 
 export interface Departure {
   readonly kind: DepartureKind;
+  /** The recorded run that departs, where that is one that works for the run. */
+  readonly child?: { readonly runId: string; readonly agent: string };
   /** The step of the recorded run. */
   readonly stepNumber?: number;
   /** What departs, as a sentence. */
@@ -30,44 +33,55 @@ export interface Departure {
   readonly now: string;
 }
 
-/** What is compared with the recorded run. */
+/** A recorded run, and what became of it in the replay. */
 export interface Replayed {
-  readonly run: TestRun;
-  /** The definition of the agent as data. */
+  readonly recorded: RunExport;
+  /** Does it work for another one? */
+  readonly isChild: boolean;
+  readonly outcome: RunOutcomeView;
+  /** Its own. */
+  readonly calls: readonly TestCall[];
+  readonly requests: readonly LlmRequest[];
+  /** The definition of its agent as data. */
   readonly definition: Readonly<Record<string, unknown>>;
-  /** Calls that a person was asked about. */
-  readonly asked: ReadonlySet<string>;
-  /** Was a model asked, in place of the recording? */
-  readonly isLive: boolean;
+  /** Was a person asked about the call? */
+  isAsked(call: TestCall): boolean;
 }
 
-/** The first departure of each kind, in the order in which they matter. */
-export function departuresOf(recorded: RunExport, replayed: Replayed): readonly Departure[] {
-  const all = [
-    ...systemDepartures(recorded, replayed),
-    ...toolDepartures(recorded, replayed),
-    ...callDepartures(recorded, replayed),
-    ...endDepartures(recorded, replayed),
-  ];
-  const kinds = new Set<DepartureKind>();
-  return all.filter(({ kind }) => !kinds.has(kind) && kinds.add(kind));
+/**
+ * The first departure of each kind of each run, in the order in which they matter. `isLive`: a model was asked, in place of the
+ * recording.
+ */
+export function departuresOf(runs: readonly Replayed[], isLive: boolean): readonly Departure[] {
+  return runs.flatMap((replayed) => {
+    const all = [
+      ...systemDepartures(replayed),
+      ...toolDepartures(replayed),
+      ...callDepartures(replayed, isLive),
+      ...endDepartures(replayed, isLive),
+    ];
+    const kinds = new Set<DepartureKind>();
+    const first = all.filter(({ kind }) => !kinds.has(kind) && kinds.add(kind));
+    const { runId, agent } = replayed.recorded.run;
+    return replayed.isChild ? first.map((departure) => ({ ...departure, child: { runId, agent } })) : first;
+  });
 }
 
-function systemDepartures({ initial, agent }: RunExport, { run, definition }: Replayed): Departure[] {
-  const sent = run.requests[0]?.messages.find(({ role }) => role === 'system');
+function systemDepartures({ recorded: { initial, agent }, requests, definition }: Replayed): Departure[] {
+  const sent = requests[0]?.messages.find(({ role }) => role === 'system');
   const [first] = initial;
   const isKnown = first?.role === 'system';
   // Of a run whose prompt was not kept the definition has the instructions.
   const before = isKnown ? first.content : agent?.['instructions'];
   const after = isKnown ? (sent?.role === 'system' ? sent.content : '') : definition['instructions'];
-  if (before === undefined || (isKnown && run.requests.length === 0)) return [];
+  if (before === undefined || (isKnown && requests.length === 0)) return [];
   const difference = firstDifference(before, after ?? '');
   if (!difference) return [];
   const { expected, actual } = difference;
   return [{ kind: 'system', what: 'the model would be given another system text', recorded: expected, now: actual }];
 }
 
-function toolDepartures({ agent }: RunExport, { definition }: Replayed): Departure[] {
+function toolDepartures({ recorded: { agent }, definition }: Replayed): Departure[] {
   if (agent === null) return [];
   const [before, after] = [advertised(agent), advertised(definition)];
   const names = [...new Set([...before.keys(), ...after.keys()])];
@@ -92,16 +106,18 @@ function advertised(definition: Readonly<Record<string, unknown>>): ReadonlyMap<
   );
 }
 
-function callDepartures(recorded: RunExport, { run, asked, isLive }: Replayed): Departure[] {
-  const own = run.calls.filter(({ runId }) => runId === run.runId);
+function callDepartures({ recorded, calls: own, isAsked }: Replayed, isLive: boolean): Departure[] {
   const steps = recorded.steps.steps.flatMap((step) => step.calls.map((call) => ({ step, call })));
   if (isLive) {
     const other = otherCall(steps, own);
     if (other) return [other];
   }
+  const left = [...own];
   return steps.flatMap(({ step, call }, index): Departure[] => {
-    const now = isLive ? own[index] : own.find(({ toolCallId }) => toolCallId === call.toolCallId);
-    return now ? fates({ step, call }, now, asked.has(now.toolCallId)) : [];
+    // Some providers number the calls of each answer anew: those of one id are in the order of their steps.
+    const at = isLive ? index : left.findIndex(({ toolCallId }) => toolCallId === call.toolCallId);
+    const now = isLive ? own[at] : at < 0 ? undefined : left.splice(at, 1)[0];
+    return now ? fates({ step, call }, now, isAsked(now)) : [];
   });
 }
 
@@ -169,7 +185,11 @@ const refusals: ReadonlySet<string> = new Set([
   'depth_limit',
 ]);
 
-function endDepartures({ run: before, steps: { steps } }: RunExport, { run, isLive }: Replayed): Departure[] {
+function endDepartures({ recorded, outcome: run }: Replayed, isLive: boolean): Departure[] {
+  const {
+    run: before,
+    steps: { steps },
+  } = recorded;
   const departures: Departure[] = [];
   const answered = steps.filter(({ answer }) => answer).length;
   if (run.steps !== answered)

@@ -1,7 +1,7 @@
-import { canonicalJson, jsonOr } from '../../shared/base/json.ts';
+import { canonicalJson, isRecord, jsonOr } from '../../shared/base/json.ts';
 import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import type { CallView, StepView } from '../../shared/contract/archive/run-steps.ts';
-import type { PendingView } from '../../shared/contract/event.ts';
+import type { PendingView, RunEvent } from '../../shared/contract/event.ts';
 import type { ScriptedAnswer } from '../../worker/llm/backends/scripted.ts';
 import { LlmError, llmErrorKind } from '../../worker/llm/errors.ts';
 import type { LlmRequest } from '../../worker/llm/provider.ts';
@@ -9,53 +9,75 @@ import type { PersonVerdict } from '../../worker/local/drive.ts';
 import { ToolError } from '../../worker/tools/tool-error.ts';
 import type { Tool, ToolContext } from '../../worker/tools/tool.ts';
 
+/** A call of the replay, and the names by which the recorded run may have called its tool. */
+interface WantedCall {
+  readonly toolCallId: string;
+  readonly names: readonly string[];
+  readonly args: unknown;
+}
+
 /** What a run was answered, by models, tools and people, for one that is to do the same again. */
 export class RecordedRun {
   readonly #export: RunExport;
-  /** By run of the replay. Runs that work for another one are matched by their agent, in order. */
+  /** By run of the replay: the recorded one that it repeats. */
   readonly #bound = new Map<string, RunExport>();
-  readonly #free: RunExport[];
-  /** How often a call with these arguments was answered, where calls have other ids than the recorded ones. */
+  /** By run of the replay: the call that it does for its parent. */
+  readonly #asked = new Map<string, { readonly toolName: string; readonly args: unknown }>();
+  /** Calls whose results were given. */
   readonly #taken = new Set<CallView>();
-  /** Steps that were asked for beyond the last recorded one. */
-  readonly askedBeyond: number[] = [];
 
   constructor(recorded: RunExport) {
     this.#export = recorded;
-    this.#free = allChildren(recorded);
   }
 
-  /** The recorded run that a run of the replay repeats. The first one that asks is the run itself. */
-  of(runId: string, agent: string | undefined): RunExport | undefined {
-    const known = this.#bound.get(runId);
-    if (known) return known;
-    const index = this.#free.findIndex(({ run }) => run.agent === agent);
-    const found = this.#bound.size === 0 ? this.#export : index < 0 ? undefined : this.#free.splice(index, 1)[0];
-    if (found) this.#bound.set(runId, found);
-    return found;
+  /** By run of the replay, parents first: the recorded runs that were repeated. */
+  get repeated(): ReadonlyMap<string, RunExport> {
+    return this.#bound;
+  }
+
+  /** Watches the replay: its first run repeats the recorded one, every other run a child of what its parent repeats. */
+  saw(event: RunEvent): void {
+    const { runId, parentRunId, agentId } = event;
+    if (!this.#bound.has(runId)) {
+      const found = parentRunId === undefined ? this.#export : this.#childFor(runId, parentRunId, agentId);
+      if (found) this.#bound.set(runId, found);
+    }
+    if (event.type !== 'run.suspended') return;
+    for (const { kind, id, toolName, args } of event.pending)
+      if (kind === 'child' && id !== undefined && toolName !== undefined) this.#asked.set(id, { toolName, args });
+  }
+
+  /** The recorded run that did the same call. Where no call is like it: the next one of the agent. */
+  #childFor(runId: string, parentRunId: string, agent: string | undefined): RunExport | undefined {
+    const parent = this.#bound.get(parentRunId);
+    const bound = new Set(this.#bound.values());
+    const free = parent?.children.filter((child) => child.run.agent === agent && !bound.has(child)) ?? [];
+    const asked = this.#asked.get(runId);
+    const input = inputIn(asked?.args);
+    const like = callsIn(parent).filter(
+      ({ toolName, args }) => toolName === asked?.toolName && inputIn(args) === input,
+    );
+    return free.find(({ run }) => like.some(({ childRunId }) => childRunId === run.runId)) ?? free[0];
   }
 
   /** The recorded answer to a request. */
   answer(request: LlmRequest): ScriptedAnswer {
     const [runId = '', kind, number] = request.requestId.split(':');
-    const name = request.metadata?.['agent_name'];
-    const recorded = this.of(runId, typeof name === 'string' ? name : undefined);
+    const recorded = this.#bound.get(runId);
     const step = recorded?.steps.steps.find(({ stepNumber }) => String(stepNumber) === number);
     if (kind !== 'step') return { text: step?.compaction?.summary ?? summaryIn(recorded) };
-    if (!step) {
-      this.askedBeyond.push(Number(number));
-      throw new LlmError(
-        'bad_request',
-        'replay',
-        `the recorded run has no step ${number}: the model is asked once more`,
-      );
-    }
-    return answerOf(step);
+    if (step) return answerOf(step);
+    const why = recorded
+      ? `the recorded run has no step ${number}: the model is asked once more`
+      : 'the export does not have the run that did this call';
+    throw new LlmError('bad_request', 'replay', why);
   }
 
   /** The result that a call had. Throws the error that it had. */
-  result({ name, checkOutput }: Tool, args: unknown, context: ToolContext): unknown {
-    const call = this.callOf(context.runId, { toolCallId: context.toolCallId, toolName: name, args });
+  result({ name, source, checkOutput }: Tool, args: unknown, context: ToolContext): unknown {
+    // A tool of a server may have been called with the server's name in front.
+    const names = source ? [`${source.server}__${name}`, name] : [name];
+    const call = this.callOf(context.runId, { toolCallId: context.toolCallId, names, args });
     if (!call) throw new ToolError('execution_failed', `the recorded run has no result for this call of ${name}`);
     this.#taken.add(call);
     if (call.error) throw new ToolError(call.error.kind, call.error.message);
@@ -65,20 +87,19 @@ export class RecordedRun {
   }
 
   /** A call of the recorded run: the same one by its id, or else one of the same tool with the same arguments. */
-  callOf(
-    runId: string,
-    { toolCallId, toolName, args }: { readonly toolCallId: string; readonly toolName: string; readonly args: unknown },
-  ): CallView | undefined {
-    const calls = callsIn(this.#bound.get(runId));
-    const same = calls.find((call) => call.toolCallId === toolCallId && call.toolName === toolName);
+  callOf(runId: string, { toolCallId, names, args }: WantedCall): CallView | undefined {
+    const calls = callsIn(this.#bound.get(runId)).filter(({ toolName }) => names.includes(toolName));
+    const isFree = (call: CallView) => !this.#taken.has(call);
+    // Some providers number the calls of each answer anew.
+    const same = calls.filter((call) => call.toolCallId === toolCallId);
     const wanted = canonicalJson(args);
-    const isAlike = (call: CallView) => call.toolName === toolName && canonicalJson(call.args) === wanted;
-    return same ?? calls.find((call) => isAlike(call) && !this.#taken.has(call)) ?? calls.find(isAlike);
+    const alike = calls.filter((call) => canonicalJson(call.args) === wanted);
+    return same.find(isFree) ?? same.at(-1) ?? alike.find(isFree) ?? alike[0];
   }
 
   /** What a person decided about a call. Undefined: no person was asked. */
   verdict({ toolCallId = '', toolName = '', args }: PendingView, runId: string): PersonVerdict | undefined {
-    const call = this.callOf(runId, { toolCallId, toolName, args });
+    const call = this.callOf(runId, { toolCallId, names: [toolName], args });
     if (!call?.decision) return undefined;
     const { granted, reason, edited, answered } = call.decision;
     if (answered) return { answer: call.result?.content ?? '' };
@@ -95,6 +116,16 @@ export function callsIn(recorded: RunExport | undefined): readonly CallView[] {
 /** The runs that worked for one, and those that worked for them. */
 export function allChildren({ children }: RunExport): RunExport[] {
   return children.flatMap((child) => [child, ...allChildren(child)]);
+}
+
+/** The names of the tools in a recorded definition. */
+export function recordedToolNames(agent: RunExport['agent']): string[] {
+  const tools: readonly unknown[] = Array.isArray(agent?.['toolDefinitions']) ? agent['toolDefinitions'] : [];
+  return tools.filter(isRecord).map(({ name }) => String(name));
+}
+
+function inputIn(args: unknown): string {
+  return canonicalJson(isRecord(args) ? (args['input'] ?? args['message'] ?? null) : null);
 }
 
 /** As a script gives it. A step without an answer failed as its last attempt did. */

@@ -1,5 +1,4 @@
 import { AssertionError } from 'node:assert';
-import { z } from 'zod';
 import { jsonOr, isRecord } from '../../shared/base/json.ts';
 import { Redactor } from '../../shared/base/redact.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -8,17 +7,17 @@ import { workOf } from '../../shared/contract/run.ts';
 import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import { definitionRecord } from '../../worker/agents/definition-record.ts';
 import type { Agent } from '../../worker/agents/define-agent.ts';
-import { defineTool } from '../../worker/tools/define.ts';
-import type { Tool } from '../../worker/tools/tool.ts';
+import type { LoadedAgent } from '../../worker/agents/loaded-agent.ts';
 import type { LlmProvider } from '../../worker/llm/provider.ts';
 import { FakeClock } from '../fake-clock.ts';
 import type { FolderAgent } from '../folder-agent.ts';
 import { scriptedModel } from '../scripted-model.ts';
 import type { Script } from '../scripts.ts';
 import { testAgentWith, type TestRun } from '../test-agent.ts';
-import { departuresOf, type Departure } from './departures.ts';
+import { departuresOf, type Departure, type Replayed } from './departures.ts';
 import { readExport } from './read-export.ts';
-import { allChildren, callsIn, RecordedRun } from './recorded-run.ts';
+import { RecordedRun } from './recorded-run.ts';
+import { ServerTools } from './server-tools.ts';
 
 export interface ReplayOptions {
   /**
@@ -36,7 +35,7 @@ export interface Replay {
   /** The run that was recorded. */
   readonly runId: string;
   readonly mode: 'recorded' | 'live';
-  /** The first of each kind. Empty: the agent would do the same. */
+  /** The first of each kind, for the run and for each run that works for it. Empty: the agent would do the same. */
   readonly departures: readonly Departure[];
   /** What the recorded run cost, and what the replayed one would at present prices, in microcents. Runs that worked for it count. */
   readonly recordedMicrocents: number;
@@ -65,9 +64,9 @@ export async function replayExport(
   const { run: before, request, initial } = recorded;
   refuseOrchestrated(recorded);
   const known = new RecordedRun(recorded);
+  const servers = new ServerTools(recorded);
   const asked = new Set<string>();
-  const ownNames = new Set<string>();
-  let definition: Readonly<Record<string, unknown>> = {};
+  let agents: ReadonlyMap<string, LoadedAgent> = new Map();
   const clock = new FakeClock({ startAt: before.startedAt ?? before.createdAt, skipWaits: true });
   const tested = testAgentWith(
     agent,
@@ -77,37 +76,38 @@ export async function replayExport(
       env,
     },
     {
-      inPlaceOf: (tool) => (args, context) => {
-        known.of(context.runId, undefined);
-        return known.result(tool, args, context);
-      },
+      inPlaceOf: (tool) => (args, context) => known.result(tool, args, context),
       ask: (item, runId) => {
-        asked.add(item.toolCallId ?? '');
-        known.of(runId, undefined);
+        asked.add(askedKey(runId, item.toolCallId ?? ''));
         // No person was asked then: the replay shows what comes after. A question has no answer that could be made up.
         return known.verdict(item, runId) ?? { granted: item.kind !== 'user_input' };
       },
-      toolsOf: () => serverTools(recorded, ownNames),
-      onLoaded(loaded) {
-        for (const { tools } of loaded.values()) for (const { name } of tools) ownNames.add(name);
-        const own = loaded.get('agent' in agent ? agent.agent.definition.id : agent.definition.id);
-        const found = own && jsonOr(definitionRecord(own, new Redactor()).json);
-        definition = isRecord(found) ? found : {};
-      },
+      toolsOf: (server, definition) => servers.of(server, definition, ownNamesOf(agents.get(definition.id))),
+      onLoaded: (loaded) => void (agents = loaded),
+      onEvents: (events) => events.forEach((event) => known.saw(event)),
     },
   );
   const { limits, overrides, budget, history, instructions, outputSchema } = request;
   const past = history ?? pastOf(initial);
   const run = await tested.run(request.input, { limits, overrides, budget, history: past, instructions, outputSchema });
   const isLive = model !== undefined;
+  const replayed = ([runId, repeated]: readonly [string, RunExport]): Replayed => ({
+    recorded: repeated,
+    isChild: repeated !== recorded,
+    outcome: runId === run.runId ? run : tested.outcomeOf(runId),
+    calls: run.calls.filter((call) => call.runId === runId),
+    requests: run.requests.filter(({ requestId }) => requestId.startsWith(`${runId}:`)),
+    definition: definitionOf(agents.get(repeated === recorded ? tested.id : repeated.run.agent)),
+    isAsked: ({ toolCallId }) => asked.has(askedKey(runId, toolCallId)),
+  });
   return {
     agent: tested.id,
     runId: before.runId,
     mode: isLive ? 'live' : 'recorded',
-    departures: departuresOf(recorded, { run, definition, asked, isLive }),
+    departures: departuresOf([...known.repeated].map(replayed), isLive),
     recordedMicrocents: before.costMicrocents,
     costMicrocents: run.costMicrocents,
-    notes: notesOn(recorded),
+    notes: [...notesOn(recorded), ...servers.notes()],
     run,
   };
 }
@@ -124,8 +124,10 @@ export function assertNoDepartures(replay: Replay): void {
   throw new AssertionError({ message, actual: departures, expected: [], operator: 'millrace' });
 }
 
-export function departureInWords({ kind, stepNumber, what, recorded, now }: Departure): string[] {
-  const at = stepNumber === undefined ? '' : ` (step ${stepNumber})`;
+export function departureInWords({ kind, stepNumber, child, what, recorded, now }: Departure): string[] {
+  const step = stepNumber === undefined ? [] : [`step ${stepNumber}`];
+  const where = [...step, ...(child ? [`run ${child.runId} of agent ${child.agent}`] : [])].join(' of ');
+  const at = where === '' ? '' : ` (${where})`;
   return [`${kind}: ${what}${at}`, `  recorded: ${recorded}`, `  now:      ${now}`];
 }
 
@@ -138,16 +140,17 @@ function providerOf({ steps }: RunExport): string {
   return steps.steps.find(({ provider }) => provider !== undefined)?.provider ?? 'scripted';
 }
 
-/** Those tools of MCP servers that the run called: what else the servers offered is not in an export. */
-function serverTools(recorded: RunExport, ownNames: ReadonlySet<string>): readonly Tool[] {
-  const called = new Set(
-    [recorded, ...allChildren(recorded)].flatMap((one) => callsIn(one).map(({ toolName }) => toolName)),
-  );
-  return [...called]
-    .filter((name) => !ownNames.has(name))
-    .map((name) =>
-      defineTool({ name, description: '', inputSchema: z.looseObject({}), effect: 'read', execute: () => undefined }),
-    );
+function askedKey(runId: string, toolCallId: string): string {
+  return `${runId} ${toolCallId}`;
+}
+
+function ownNamesOf(agent: LoadedAgent | undefined): ReadonlySet<string> {
+  return new Set(agent?.tools.map(({ name }) => name));
+}
+
+function definitionOf(agent: LoadedAgent | undefined): Readonly<Record<string, unknown>> {
+  const found = agent && jsonOr(definitionRecord(agent, new Redactor()).json);
+  return isRecord(found) ? found : {};
 }
 
 function refuseOrchestrated({ request, run }: RunExport): void {

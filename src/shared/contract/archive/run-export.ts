@@ -4,6 +4,10 @@ import { runSteps, shownMessage } from './run-steps.ts';
 
 export const runExportKind = 'millrace.run-export';
 export const runExportVersion = 1;
+/** Runs in one document, with all that work for it. */
+export const maxExportedRuns = 200;
+/** Size of the largest document that is read again. */
+export const maxExportBytes = 64 * 1_048_576;
 
 const exported = z.object({
   kind: z.literal(runExportKind),

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { RunExport } from '../../../../src/shared/contract/archive/run-export.ts';
 import { clientWorld, request } from '../../cli/options/client.ts';
 
 test('a damaged entry of the journal does not hide the run', async () => {
@@ -13,4 +14,19 @@ test('a damaged entry of the journal does not hide the run', async () => {
   );
   expect(await mill.steps(runId)).toMatchObject({ runId, source: 'live', steps: [] });
   expect((await mill.export(runId)).steps.steps).toEqual([]);
+});
+
+test('an export ends although runs name each other as children, or are deeper than runs can be', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  const runs = await Promise.all(Array.from({ length: 6 }, () => mill.enqueue(request)));
+  const ids = runs.map(({ runId }) => runId);
+  const at = '2026-01-01T00:00:00.000Z';
+  const asksFor = async (runId: string, children: readonly string[]) =>
+    await redis.rpush(
+      keys.journal(runId),
+      JSON.stringify({ v: 1, t: 'suspended', seq: 1, reason: 'child', at, children }),
+    );
+  for (const [index, id] of ids.entries()) await asksFor(id, [ids[(index + 1) % 6] as string, id]);
+  const idsIn = ({ run, children }: RunExport): unknown => [run.runId, ...children.map(idsIn)];
+  expect(idsIn(await mill.export(ids[0] as string))).toEqual([ids[0], [ids[1], [ids[2], [ids[3]]]]]);
 });
