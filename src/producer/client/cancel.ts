@@ -4,6 +4,7 @@ import { assertNever } from '../../shared/base/errors.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { reach, type Connected, type TenantClient } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
+import { endedOrMissing } from './record/missing-run.ts';
 import { alreadyEnded } from './accept/already-ended.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -14,6 +15,15 @@ import { parseAccountName } from './budgets.ts';
 export async function cancelRun(id: string, input: Partial<CancelRequest>, client: TenantClient): Promise<RunView> {
   const runId = checkRunId(id);
   const request = parseAs(cancelRequest, safeInput(input), 'the cancel request is not valid');
+  try {
+    return await cancelKept(runId, request, client);
+  } catch (error) {
+    throw await endedOrMissing(runId, error, client);
+  }
+}
+
+/** Throws `run_not_found` for a run without a record. */
+async function cancelKept(runId: string, request: CancelRequest, client: TenantClient): Promise<RunView> {
   return await reach(client, async (at) => {
     const record = await loadLegible(runId, at);
     const stopped = await stopFamily(record, request, familyPorts(at));

@@ -13,6 +13,7 @@ import { requireOperator, type Caller, checkRunId, runNotFound, safeInput } from
 import { leaveWaitQueues } from './cancel.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { loadChildren, loadLegible, loadView } from './read-run.ts';
+import { endedOrMissing } from './record/missing-run.ts';
 import { checkUpdatedArgs, hasUpdatedArgs } from '../../shared/contract/updated-args.ts';
 import { parseAs } from '../../shared/base/problems.ts';
 
@@ -44,6 +45,19 @@ export async function decideRun(
   const runId = checkRunId(id);
   const request = parseAs(decisionRequest, safeInput(input), 'the decision is not valid');
   const decision = decisionOf(request, options, Date.now());
+  try {
+    return await decideKept(runId, { request, decision }, client);
+  } catch (error) {
+    throw await endedOrMissing(runId, error, client);
+  }
+}
+
+/** Throws `run_not_found` for a run without a record. */
+async function decideKept(
+  runId: string,
+  { request, decision }: { readonly request: DecisionRequest; readonly decision: Decision },
+  client: TenantClient,
+): Promise<DecisionAnswer> {
   return await reach(client, async (at) => {
     const record = await findAsking(await loadLegible(runId, at), decision.verdicts, at);
     if (isTerminalStatus(record.status)) throw alreadyEnded(runId);

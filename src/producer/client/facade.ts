@@ -289,7 +289,7 @@ export class MillraceClient implements AsyncDisposable {
    * Asks a run to stop and answers with its state. A run that waits ends at once; one that works soon after
    * (`cancelling`). What waits for people is denied; with `onPendingApprovals: 'hold'` a run that waits for people goes on
    * waiting and can still be decided about, with `'fail'` it fails with `run_aborted`. Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
-   * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
+   * `already_terminal`, also where only the archive has the run, `run_not_found`, `gone`, `invalid_id`, `validation`.
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
     return await this.#operations.cancel(runId, request);
@@ -318,7 +318,7 @@ export class MillraceClient implements AsyncDisposable {
    * once that is enough.
    *
    * Throws `approval_not_pending` (the run does not wait for this, or another person decided otherwise), `approval_expired`,
-   * `already_terminal`, `run_not_found`, `invalid_id`, `secret_in_payload` (a key of `updatedArgs`), `validation`.
+   * `already_terminal`, `run_not_found`, `gone`, `invalid_id`, `secret_in_payload` (a key of `updatedArgs`), `validation`.
    *
    * @example
    * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });

@@ -6,6 +6,7 @@ import { checkRunId, runNotFound } from './accept/validate.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { inGroups } from './read-run.ts';
 import { archivedRecords } from './record/archived-list.ts';
+import { missingRun } from './record/missing-run.ts';
 
 const minChars = 4;
 const scanCount = 5_000;
@@ -15,7 +16,7 @@ const maxNamed = 5;
 
 /**
  * The id of the tenant's run that begins so, in any case of letters. A whole id is answered as it is, also of a run that does not
- * exist. Throws `run_not_found`, `invalid_id`, or `validation` for a beginning that is too short or fits several runs, which
+ * exist. Throws `run_not_found`, `gone` for one run that is past its time, `invalid_id`, or `validation` for a beginning that is too short or fits several runs, which
  * the message and the details name.
  */
 export async function findRunId(beginning: string, client: TenantClient): Promise<string> {
@@ -24,9 +25,11 @@ export async function findRunId(beginning: string, client: TenantClient): Promis
   if (!/^[0-9A-HJKMNP-TV-Z]{1,25}$/.test(start)) return checkRunId(beginning);
   if (start.length < minChars)
     throw new RunError('validation', `give at least the first ${minChars} characters of the run id, not only ${start}`);
-  const found = await reach(client, async (at) => await readRuns(await idsFrom(start, at), at));
+  const ids = await reach(client, async (at) => await idsFrom(start, at));
+  const found = await reach(client, async (at) => await readRuns(ids, at));
   const [first, second] = found;
-  if (!first) throw runNotFound(beginning);
+  // One id that is remembered says more than none.
+  if (!first) throw ids.length === 1 ? await missingRun(ids[0] as string, client) : runNotFound(beginning);
   if (!second) return first.runId;
   throw ambiguous(start, found);
 }

@@ -120,7 +120,7 @@ async function cancelOne(
     const { code } = asRunError(error);
     // Nothing more can be done, and the caller should learn how far it came.
     if (code === 'queue_unavailable') throw error;
-    return code === 'already_terminal' || code === 'run_not_found' ? 'ended' : code;
+    return code === 'already_terminal' || code === 'gone' || code === 'run_not_found' ? 'ended' : code;
   }
 }
 

@@ -148,6 +148,8 @@ async function parentOutside(
   return undefined;
 }
 
+const endedCodes: ReadonlySet<string> = new Set(['already_terminal', 'gone', 'run_not_found']);
+
 /** The run once it has ended. */
 async function settled(
   runId: string,
@@ -158,8 +160,7 @@ async function settled(
   if (!run?.isOpen) return run;
   if (!cancel) return 'open';
   await cancelRun(runId, { reason: 'erased' }, client).catch((error: unknown) => {
-    const isEnded = error instanceof RunError && (error.code === 'already_terminal' || error.code === 'run_not_found');
-    if (!isEnded) throw error;
+    if (!(error instanceof RunError && endedCodes.has(error.code))) throw error;
   });
   await waitForEnd(runId, { waitMs: endMs }, client);
   const ended = await findErasable(runId, client);

@@ -1,4 +1,5 @@
 import { RunError } from '../../../shared/base/errors.ts';
+import { alreadyEnded } from '../accept/already-ended.ts';
 import { runNotFound } from '../accept/validate.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 
@@ -13,4 +14,13 @@ export async function missingRun(runId: string, client: TenantClient): Promise<R
   });
   if (!isPast) return runNotFound(runId);
   return new RunError('gone', `run ${runId} is past its time: nothing of it is kept any more (ARCHIVE_TTL_S)`);
+}
+
+/**
+ * What is wrong with a run of which an action that stops it or decides about it has found no record: it has ended, where the archive has it,
+ * or what {@link missingRun} says. Any other error is the answer as it is.
+ */
+export async function endedOrMissing(runId: string, error: unknown, client: TenantClient): Promise<unknown> {
+  if (!(error instanceof RunError) || error.code !== 'run_not_found') return error;
+  return (await client.core.archive.read(client.tenant, runId)) ? alreadyEnded(runId) : await missingRun(runId, client);
 }

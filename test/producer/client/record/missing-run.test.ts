@@ -1,7 +1,8 @@
 import { onTestFinished, expect, inject, test } from 'vitest';
 import { ClientCore } from '../../../../src/producer/client/client-core.ts';
 import { missingRun } from '../../../../src/producer/client/record/missing-run.ts';
-import { clientWorld, request } from '../../cli/options/client.ts';
+import { archived } from '../../../contract/archive.ts';
+import { clientWorld, codeOf, request } from '../../cli/options/client.ts';
 
 test('a run that is created while a caller looks for it is not there yet, and never past its time', async () => {
   const { mill, prefix, redis, keys } = await clientWorld();
@@ -14,4 +15,26 @@ test('a run that is created while a caller looks for it is not there yet, and ne
   await redis.del(keys.run(runId));
   expect((await missingRun(runId, client('default'))).code).toBe('gone');
   expect((await missingRun(runId, client('other'))).code).toBe('run_not_found');
+});
+
+test('a cancel of a run of which only the archive is left, and a decision about it, say that it has ended', async () => {
+  const { mill, prefix, redis, keys } = await clientWorld();
+  const core = new ClientCore({ redis: inject('redisUrl'), prefix });
+  onTestFinished(() => core.close());
+  const { runId } = await mill.enqueue(request);
+  const at = new Date().toISOString();
+  const facts = { runId, tenant: 'default', createdAt: at, endedAt: at };
+  await core.archive.write(facts, JSON.stringify(archived(runId, 'default', at)));
+  await redis.del(keys.run(runId));
+  const decision = { approvals: [{ toolCallId: 'c', granted: true }] };
+  expect(await codeOf(mill.cancel(runId))).toBe('already_terminal');
+  expect(await codeOf(mill.decide(runId, decision))).toBe('already_terminal');
+  await core.archive.drop('default', runId);
+  expect(await codeOf(mill.cancel(runId))).toBe('gone');
+  expect(await codeOf(mill.decide(runId, decision))).toBe('gone');
+  expect(await codeOf(mill.findRunId(runId.slice(0, 20)))).toBe('gone');
+  await redis.zrem(keys.index('default'), runId);
+  expect(await codeOf(mill.cancel(runId))).toBe('run_not_found');
+  expect(await codeOf(mill.decide(runId, decision))).toBe('run_not_found');
+  expect(await codeOf(mill.findRunId(runId.slice(0, 20)))).toBe('run_not_found');
 });
