@@ -4,10 +4,11 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';
-import { verifyReceipt } from '../../../src/producer/index.ts';
+import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, sha256 } from '../../../src/shared/base/ids.ts';
 import { archived } from '../../contract/archive.ts';
 import { submitBatch } from '../../support/batches.ts';
+import { RunWriter } from '../support/run-writer.ts';
 import { until } from '../../support/redis.ts';
 import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
 
@@ -129,10 +130,13 @@ async function failedJob(world: ClientWorld, { locked }: { locked: boolean }) {
 
 test('no receipt is signed while a worker has a job of a run, and the same request goes on once it has none', async () => {
   const world = await clientWorld();
-  const { mill, redis } = world;
+  const { mill, redis, keys } = world;
   const { runId, job, lock, isPlanned } = await failedJob(world, { locked: true });
-  expect(await mill.erase({ metadata })).toMatchObject({ receipt: { runs: [] }, kept: [{ runId, reason: 'open' }] });
-  expect([await redis.exists(job), await isPlanned()]).toEqual([1, true]);
+  await killedErasure(world, { metadata }, 1);
+  const other = await endedRun(world);
+  const { receipt, kept } = await mill.erase({ metadata });
+  expect([receipt.runs, kept]).toEqual([[other], [{ runId, reason: 'open' }]]);
+  expect([await redis.exists(job), await redis.hlen(keys.erasing('default'))]).toEqual([1, 1]);
   await redis.del(lock);
   expect((await mill.erase({ metadata })).receipt).toMatchObject({ runs: [runId], erased: { records: 1 } });
   expect([await redis.exists(job), await isPlanned()]).toEqual([0, false]);
@@ -267,16 +271,21 @@ test('producers that share a Redis sign with one key, and one with a setting wit
   expect(verifyReceipt(receipt, keys[0].publicKey)).toBe(false);
 });
 
+/** Erases in a process of its own, which is killed so many commands after it began to write its plan down; with 1 it has written it. */
+async function killedErasure({ prefix }: ClientWorld, asked: EraseRequest, commands: number): Promise<void> {
+  const script = join(import.meta.dirname, '../../fixtures/eraser.ts');
+  const args = [script, inject('redisUrl'), prefix, JSON.stringify(asked), String(commands)];
+  const child = spawn(process.execPath, args, { stdio: 'inherit' });
+  expect(await once(child, 'exit')).toEqual([null, 'SIGKILL']);
+}
+
 test.each([0, 5, 10, 15, 20])(
   'an erasure that is killed %i commands after it began goes on when it is asked for again, and counts all',
   async (commands) => {
     const world = await clientWorld();
-    const { mill, redis, keys, prefix } = world;
+    const { mill, redis, keys } = world;
     const runId = await endedRun(world, { input: file('secret words') });
-    const script = join(import.meta.dirname, '../../fixtures/eraser.ts');
-    const args = [script, inject('redisUrl'), prefix, 'u1', String(commands)];
-    const child = spawn(process.execPath, args, { stdio: 'inherit' });
-    expect(await once(child, 'exit')).toEqual([null, 'SIGKILL']);
+    await killedErasure(world, { metadata }, commands);
     const { receipt } = await mill.erase({ metadata });
     expect(receipt).toMatchObject({ runs: [runId], erased: { records: 1, media: 1, lifecycleEvents: 2 } });
     expect(verifyReceipt(receipt, (await mill.erasureKey()).publicKey)).toBe(true);
@@ -285,3 +294,75 @@ test.each([0, 5, 10, 15, 20])(
     expect((await mill.erase({ metadata })).receipt.runs).toEqual([]);
   },
 );
+
+/** A run that has failed. */
+async function failedRun({ mill, redis, keys }: ClientWorld): Promise<string> {
+  const { runId } = await mill.enqueue({ ...request, metadata });
+  const writer = new RunWriter(redis, keys, runId);
+  await writer.start();
+  await writer.end('failed');
+  return runId;
+}
+
+test('a run that is redriven after its erasure was killed is left while it works, or cancelled, and keeps no other', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys, bull } = world;
+  const runId = await failedRun(world);
+  await killedErasure(world, { metadata }, 1);
+  expect((await mill.redrive({ runId })).redriven).toEqual([runId]);
+  const other = await endedRun(world);
+  const { receipt, kept } = await mill.erase({ metadata });
+  expect([receipt.runs, kept]).toEqual([[other], [{ runId, reason: 'open' }]]);
+  expect((await mill.get(runId)).status).toBe('queued');
+  const cancelled = await mill.erase({ metadata, cancel: true });
+  expect(cancelled).toMatchObject({ receipt: { runs: [runId], erased: { records: 1, results: 1 } }, kept: [] });
+  const jobs = [0, 1].map((segment) => bull('runs', jobIdFor(runId, segment)));
+  expect(await redis.exists(keys.run(runId), keys.erasing('default'), ...jobs)).toBe(0);
+});
+
+test('a run that is redriven after its own erasure was killed is refused, and erased once it may be cancelled', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const runId = await failedRun(world);
+  await killedErasure(world, { run: runId }, 1);
+  await mill.redrive({ runId });
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('concurrent_run');
+  expect((await mill.erase({ run: runId, cancel: true })).receipt).toMatchObject({
+    runs: [runId],
+    erased: { records: 1 },
+  });
+  expect(await redis.exists(keys.run(runId), keys.erasing('default'))).toBe(0);
+});
+
+/** A run that has ended in a thread that nothing works in. */
+async function runInThread(world: ClientWorld, thread: string): Promise<string> {
+  const { redis, keys } = world;
+  const runId = await endedRun(world, { thread });
+  await redis.hset(keys.thread('default', thread, 'manifest'), { lockOwner: '' });
+  await redis.xadd(keys.thread('default', thread, 'log'), '*', 'e', JSON.stringify({ runId }));
+  return runId;
+}
+
+test.each([1, 25])(
+  'runs that came into a thread since its erasure was killed %i commands after it began go with it',
+  async (commands) => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const first = await runInThread(world, 't');
+    await killedErasure(world, { thread: 't' }, commands);
+    const later = await runInThread(world, 't');
+    const { receipt } = await mill.erase({ thread: 't' });
+    expect(receipt).toMatchObject({ runs: [first, later].sort(), threads: ['t'], erased: { records: 2, threads: 1 } });
+    expect(await redis.exists(keys.run(first), keys.run(later), keys.thread('default', 't', 'log'))).toBe(0);
+  },
+);
+
+test('a file that a run was given since the erasure of another was killed stays', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  await endedRun(world, { input: file('shared') });
+  await killedErasure(world, { metadata }, 1);
+  await endedRun(world, { input: file('shared'), metadata: {} });
+  expect((await mill.erase({ metadata })).receipt).toMatchObject({ erased: { media: 0 }, kept: { media: 1 } });
+  expect(await redis.exists(keys.media('default', sha256('shared')))).toBe(1);
+});

@@ -42,50 +42,86 @@ export async function erase(input: EraseRequest, client: TenantClient): Promise<
   const asked = parseAs(eraseRequest, safeInput(input), 'the request is not valid');
   const { run, thread, metadata: labels } = asked;
   const digest = sha256(canonicalJson(defined({ run, thread, labels })));
-  const done = new Map<string, ErasurePlan>();
-  // What an earlier request has begun.
-  const left = await reach(client, ({ core, redis, tenant }) => plansOf({ redis, keys: core.keys }, tenant, digest));
-  for (const [name, plan] of left) {
-    await removePlanned(plan, client);
-    done.set(name, plan);
-  }
-  const carryOut = async (seeds: Seeds): Promise<Reason | undefined> => {
-    const plan = await planOf(seeds, asked, client);
-    if (typeof plan === 'string') return plan;
-    const named: NamedPlan = [newNonce(), { ...plan, asked: digest }];
-    await reach(client, ({ core, redis, tenant }) => writePlan({ redis, keys: core.keys }, tenant, named));
-    await removePlanned(named[1], client);
-    done.set(...named);
-    return undefined;
-  };
-  const rest =
-    labels === undefined
-      ? await eraseOne(asked, done.size > 0, carryOut, client)
-      : await eraseMany(asked, carryOut, client);
-  const { unreadable, ...answer } = rest;
+  const erasing: Erasing = { asked, digest, done: new Map(), held: new Map() };
+  const left = await resume(erasing, client);
+  const { unreadable, ...answer } =
+    labels === undefined ? await eraseOne(erasing, client) : await eraseMany(erasing, left, client);
+  const { done } = erasing;
   const receipt = await receiptFor(asked, [...done.values()], unreadable, client);
   await reach(client, ({ core, redis, tenant }) => dropPlans({ redis, keys: core.keys }, tenant, [...done.keys()]));
   return defined({ receipt, ...answer });
+}
+
+/** How far a request is. */
+interface Erasing {
+  readonly asked: Asked;
+  /** Of what it asked for. */
+  readonly digest: string;
+  /** Plans that are carried out. */
+  readonly done: Map<string, ErasurePlan>;
+  /** Runs of plans that are not, and why. */
+  readonly held: Map<string, Reason>;
+}
+
+/**
+ * Goes on with what an earlier request has begun. A plan that cannot be carried out now stays for a later one. Answers the first run
+ * of each of these, and throws for what is not asked for by metadata.
+ */
+async function resume(erasing: Erasing, client: TenantClient): Promise<ReadonlyMap<string, Reason>> {
+  const { run, metadata: labels } = erasing.asked;
+  const left = new Map<string, Reason>();
+  const { digest } = erasing;
+  const begun = await reach(client, ({ core, redis, tenant }) => plansOf({ redis, keys: core.keys }, tenant, digest));
+  for (const named of begun) {
+    const [, { runs, threads }] = named;
+    const ids = runs.map(({ runId }) => runId);
+    const [first = ''] = ids;
+    const work = carryOut({ runs: ids, threads }, erasing, client, named);
+    const why = await (labels === undefined ? work : work.catch(asReason));
+    if (why === undefined) continue;
+    if (labels === undefined) throw refusal(why, run ?? first);
+    for (const runId of ids) erasing.held.set(runId, why);
+    left.set(first, why);
+  }
+  return left;
+}
+
+/** Writes down what goes with these, and removes it. Answers why it may not be. `begun`: the plan of an earlier request for the same. */
+async function carryOut(
+  seeds: Seeds,
+  { asked, digest, done, held }: Erasing,
+  client: TenantClient,
+  begun?: NamedPlan,
+): Promise<Reason | undefined> {
+  const plan = await planOf(seeds, asked, client, begun?.[1]);
+  if (typeof plan === 'string') return plan;
+  const named: NamedPlan = [begun?.[0] ?? newNonce(), { ...plan, asked: digest }];
+  await reach(client, ({ core, redis, tenant }) => writePlan({ redis, keys: core.keys }, tenant, named));
+  try {
+    await removePlanned(named[1], client);
+  } catch (error) {
+    for (const { runId } of plan.runs) held.set(runId, 'open');
+    throw error;
+  }
+  done.set(...named);
+  return undefined;
 }
 
 interface Seeds {
   readonly runs: readonly string[];
   readonly threads: readonly string[];
 }
-type CarryOut = (seeds: Seeds) => Promise<Reason | undefined>;
 /** What was left. `unreadable`: runs of which it is not known whether they are meant. */
 interface Rest extends Pick<ErasureAnswer, 'kept' | 'cursor'> {
   readonly unreadable: readonly string[];
 }
 
-/** Throws why it cannot be erased. `wasBegun`: there need not be anything left of it. */
-async function eraseOne(
-  { run, thread }: Asked,
-  wasBegun: boolean,
-  carryOut: CarryOut,
-  client: TenantClient,
-): Promise<Rest> {
-  const why = await carryOut({ runs: run === undefined ? [] : [run], threads: thread === undefined ? [] : [thread] });
+/** Throws why it cannot be erased. Where it was begun earlier there need not be anything left of it. */
+async function eraseOne(erasing: Erasing, client: TenantClient): Promise<Rest> {
+  const { run, thread } = erasing.asked;
+  const wasBegun = erasing.done.size > 0;
+  const seeds = { runs: run === undefined ? [] : [run], threads: thread === undefined ? [] : [thread] };
+  const why = await carryOut(seeds, erasing, client);
   if (why === undefined || (why === 'gone' && wasBegun)) return { kept: [], unreadable: [] };
   if (why === 'gone' && thread !== undefined && (await threadEntries(thread, client)) === undefined)
     throw new RunError('not_found', `there is no thread ${thread}`);
@@ -119,10 +155,12 @@ function refusal(why: Reason, run: string): RunError {
 }
 
 /** One after the other: runs of a thread are gone together. */
-async function eraseMany(asked: Asked, carryOut: CarryOut, client: TenantClient): Promise<Rest> {
+async function eraseMany(erasing: Erasing, left: ReadonlyMap<string, Reason>, client: TenantClient): Promise<Rest> {
+  const { asked, held } = erasing;
   const until = performance.now() + maxWorkMs;
-  const kept: ErasureAnswer['kept'] = [];
+  const kept = new Map(left);
   const unreadable: string[] = [];
+  const restOf = (): Rest => ({ kept: [...kept].flatMap(keptAs), unreadable });
   let matched = 0;
   for await (const found of eachFitting(asked.metadata ?? {}, asked.cursor, client)) {
     if (found.kind === 'unreadable') {
@@ -131,15 +169,20 @@ async function eraseMany(asked: Asked, carryOut: CarryOut, client: TenantClient)
     }
     if (found.kind === 'fits') {
       const { runId } = found;
-      const why = await carryOut({ runs: [runId], threads: [] }).catch(asReason);
-      if (why !== undefined && why !== 'gone' && why !== 'fits') kept.push({ runId, reason: why });
+      const seeds = { runs: [runId], threads: [] };
+      const why = held.get(runId) ?? (await carryOut(seeds, erasing, client).catch(asReason));
+      if (why !== undefined) kept.set(runId, why);
       matched += 1;
     }
     const { cursor } = found;
     const isEnough = matched >= asked.limit || performance.now() > until;
-    if (cursor !== undefined && isEnough) return { kept, unreadable, cursor };
+    if (cursor !== undefined && isEnough) return { ...restOf(), cursor };
   }
-  return { kept, unreadable };
+  return restOf();
+}
+
+function keptAs([runId, reason]: readonly [string, Reason]): ErasureAnswer['kept'] {
+  return reason === 'gone' || reason === 'fits' ? [] : [{ runId, reason }];
 }
 
 /** A run that was redriven, or a thread that is used again, since it was looked at. */
@@ -172,7 +215,7 @@ async function receiptFor(
     runs: [...new Set(plans.flatMap((plan) => plan.runs.map(({ runId }) => runId)))].sort(),
     threads: [...new Set(plans.flatMap(({ threads }) => threads))].sort(),
     erased: Object.fromEntries(names.map((name) => [name, sum(({ counts }) => counts[name])])) as ErasedCounts,
-    kept: { media: sum(({ kept }) => kept.media), files: sum(({ kept }) => kept.files) },
+    kept: { media: sum(({ kept }) => kept.media.length), files: sum(({ kept }) => kept.files.length) },
     unreadable:
       unreadable.length === 0 ? undefined : { count: unreadable.length, runs: unreadable.slice(0, maxUnreadableNamed) },
   });

@@ -22,37 +22,87 @@ const latestMs = 7 * 86_400_000;
 /** Why nothing is erased. `fits`: it is a child of a run that is erased by itself. */
 export type Reason = 'open' | 'in_thread' | 'child' | 'in_open_batch' | 'too_many' | 'gone' | 'fits';
 
-/** Everything that goes with some runs and threads, or why none of it may. Cancels runs that have not ended where that is asked. */
+/** What a plan says of itself, whatever was asked for. */
+export type Planned = Omit<ErasurePlan, 'asked'>;
+
+const nothing: Planned = {
+  runs: [],
+  threads: [],
+  media: [],
+  files: [],
+  unreadable: [],
+  kept: { media: [], files: [] },
+  counts: noCounts,
+};
+
+/**
+ * Everything that goes with some runs and threads, or why none of it may. Cancels runs that have not ended where that is asked.
+ * `begun`: a plan for them that was carried out in part, maybe long ago. Its runs may have been redriven since, its threads may have
+ * others, and other runs may refer to its files: the plan is that one with all of this.
+ */
 export async function planOf(
   seeds: { readonly runs: readonly string[]; readonly threads: readonly string[] },
   asked: Asked,
   client: TenantClient,
-): Promise<Omit<ErasurePlan, 'asked'> | Reason> {
+  begun?: Planned,
+): Promise<Planned | Reason> {
   const family = await familyOf(seeds, asked, client);
   if (typeof family === 'string') return family;
   const { runs, threads } = family;
-  if (runs.length === 0 && threads.size === 0) return 'gone';
+  if (runs.length === 0 && threads.size === 0 && !begun) return 'gone';
   const batches = new Set(runs.flatMap(({ record }) => record.request.batch ?? []));
   for (const name of batches) if (await isBatchOpen(name, client)) return 'in_open_batch';
+  return await extended(begun ?? nothing, family, client);
+}
+
+/** A plan with a family of which it may have a part already: that is counted as it was found first. */
+async function extended(begun: Planned, { runs, threads }: Family, client: TenantClient): Promise<Planned> {
+  const known = new Map(begun.runs.map((run) => [run.runId, run]));
+  const planned = runs.map((run) => withEarlier(plannedOf(run, client), known.get(run.runId)));
+  const all = [...new Map([...begun.runs, ...planned].map((run) => [run.runId, run])).values()];
+  const allThreads = new Set([...begun.threads, ...threads.keys()]);
+  const ours = { runs: new Set(all.map(({ runId }) => runId)), threads: allThreads };
+  const media = await dividedFiles(
+    { begun: begun.media, wanted: [...begun.kept.media, ...runs.flatMap((run) => run.media)] },
+    (names) => stillReferredTo({ media: names, files: [] }, ours, client),
+    (digest) => hasMedia(digest, client),
+  );
+  const files = await dividedFiles(
+    { begun: begun.files, wanted: [...begun.kept.files, ...runs.flatMap((run) => run.files)] },
+    (names) => stillReferredTo({ media: [], files: names }, ours, client),
+    async (id) => (await client.core.files.store.info(client.tenant, id)) !== undefined,
+  );
+  const added = await countsOf(
+    runs.filter(({ runId }) => !known.has(runId)),
+    new Map([...threads].filter(([threadId]) => !begun.threads.includes(threadId))),
+    client,
+  );
+  const names = Object.keys(noCounts) as (keyof ErasedCounts)[];
+  const sums = Object.fromEntries(names.map((name) => [name, begun.counts[name] + added[name]])) as ErasedCounts;
+  return {
+    runs: all,
+    threads: [...allThreads],
+    media: media.going,
+    files: files.going,
+    unreadable: [...new Set([...begun.unreadable, ...runs.flatMap((run) => run.unreadable)])],
+    kept: { media: media.staying, files: files.staying },
+    counts: { ...sums, media: media.going.length, files: files.going.length },
+  };
+}
+
+/** Without files: which of them go is known last. */
+async function countsOf(
+  runs: readonly ErasableRun[],
+  threads: ReadonlyMap<string, number>,
+  client: TenantClient,
+): Promise<ErasedCounts> {
   const planned = runs.map((run) => plannedOf(run, client));
   const [batchLines, lifecycleEvents] =
     planned.length === 0
       ? [0, 0]
       : await Promise.all([eraseLines(planned, client, 'count'), countLifecycle(planned, client)]);
-  const wanted = {
-    media: [...new Set(runs.flatMap(({ media }) => media))],
-    files: [...new Set(runs.flatMap(({ files }) => files))],
-  };
-  const ours = { runs: new Set(runs.map(({ runId }) => runId)), threads: new Set(threads.keys()) };
-  const used = await stillReferredTo(wanted, ours, client);
-  const media = await those(wanted.media, used, (digest) => hasMedia(digest, client));
-  const files = await those(
-    wanted.files,
-    used,
-    async (id) => (await client.core.files.store.info(client.tenant, id)) !== undefined,
-  );
   const sum = (pick: (run: ErasableRun) => number) => runs.reduce((total, run) => total + pick(run), 0);
-  const counts: ErasedCounts = {
+  return {
     ...noCounts,
     records: sum(({ inRedis }) => (inRedis ? 1 : 0)),
     journalEntries: sum(({ journalEntries }) => journalEntries),
@@ -61,30 +111,26 @@ export async function planOf(
     archived: sum(({ isArchived }) => (isArchived ? 1 : 0)),
     results: runs.length,
     progressNotes: sum(({ progressNotes }) => progressNotes),
-    media: media.length,
-    files: files.length,
     batchLines,
     threads: threads.size,
     threadEntries: [...threads.values()].reduce((total, entries) => total + entries, 0),
   };
-  const kept = {
-    media: wanted.media.filter((digest) => used.has(digest)).length,
-    files: wanted.files.filter((id) => used.has(id)).length,
-  };
-  const unreadable = [...new Set(runs.flatMap((run) => run.unreadable))];
-  return { runs: planned, threads: [...threads.keys()], media, files, unreadable, kept, counts };
 }
 
-async function those(
-  names: readonly string[],
-  used: ReadonlySet<string>,
+/** Files that go, those that were begun with among them although they may be gone by now, and files that stay. */
+async function dividedFiles(
+  { begun, wanted }: { readonly begun: readonly string[]; readonly wanted: readonly string[] },
+  stillUsed: (names: readonly string[]) => Promise<ReadonlySet<string>>,
   isThere: (name: string) => Promise<boolean>,
-): Promise<string[]> {
-  const found = await inGroups(
+): Promise<{ going: string[]; staying: string[] }> {
+  const names = [...new Set([...begun, ...wanted])];
+  const used = await stillUsed(names);
+  const isBegun = new Set(begun);
+  const going = await inGroups(
     names.filter((name) => !used.has(name)),
-    async (name) => ((await isThere(name)) ? [name] : []),
+    async (name) => (isBegun.has(name) || (await isThere(name)) ? [name] : []),
   );
-  return found.flat();
+  return { going: going.flat(), staying: names.filter((name) => used.has(name)) };
 }
 
 async function hasMedia(digest: string, { core, tenant }: TenantClient): Promise<boolean> {
@@ -178,5 +224,16 @@ function plannedOf({ runId, record, queues }: ErasableRun, { core }: TenantClien
     toMs: ended + (core.cluster ? latestMs : lateMs),
     batch,
     executionId,
+  };
+}
+
+/** A run that was redriven since it was planned may be in another queue; of one that can no longer be read less is known. */
+function withEarlier(run: PlannedRun, earlier: PlannedRun | undefined): PlannedRun {
+  if (!earlier) return run;
+  return {
+    ...run,
+    queues: [...new Set([...earlier.queues, ...run.queues])],
+    batch: earlier.batch ?? run.batch,
+    executionId: earlier.executionId ?? run.executionId,
   };
 }

@@ -32,7 +32,8 @@ const erasurePlan = z.object({
   files: z.array(z.string()),
   /** Runs whose record cannot be read, erased or left. */
   unreadable: z.array(z.string()),
-  kept: z.object({ media: z.int(), files: z.int() }),
+  /** Files that stay. */
+  kept: z.object({ media: z.array(z.string()), files: z.array(z.string()) }),
   counts: erasedCounts,
 });
 export type ErasurePlan = z.infer<typeof erasurePlan>;
