@@ -222,8 +222,9 @@ export class StepDrafts {
   #decided(decision: CallDecision): void {
     if (decision.kind === 'child') {
       this.childEnds.set(decision.id, decision);
-      if (!this.childCalls.has(decision.id)) this.childCalls.set(decision.id, undefined);
-      if (decision.next !== undefined) this.childCalls.set(decision.next, undefined);
+      // The run that begins next in its place may do a call, too: what asked for both says which.
+      for (const id of [decision.id, decision.next])
+        if (id !== undefined && !this.childCalls.has(id)) this.childCalls.set(id, undefined);
       return;
     }
     const call = this.asked.get(decision.id);

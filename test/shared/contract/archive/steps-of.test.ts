@@ -151,3 +151,28 @@ test('media and steps of an orchestration are shown, and a log without its begin
   expect(orchestration).toEqual([{ key: 'judge', at: at(3), value: { passed: true }, costMicrocents: 0 }]);
   expect(truncated).toBe(true);
 });
+
+test('a child that begins once another one has ended keeps the call that it does', () => {
+  const [first, second] = ['01K9Z5N3T8R6V2X4B7C1D0E9FA', '01K9Z5N3T8R6V2X4B7C1D0E9FB'] as const;
+  const asked = (id: string, index: number) => ({
+    index,
+    id,
+    kind: 'child' as const,
+    requestedAt: at(2),
+    expiresAt: at(9),
+  });
+  const ended = { kind: 'child', status: 'completed', text: '', costMicrocents: 0, steps: 1, at: at(3) } as const;
+  const call = (id: string) => ({ id, name: 'subagent_clerk', args: '{}' });
+  const { steps, children } = shown({
+    journal: [
+      answer(1, call('c'), call('d')),
+      { v: 1, t: 'suspended', seq: 1, reason: 'child', at: at(2), asks: [asked(first, 0), asked(second, 1)] },
+      { v: 1, t: 'decided', at: at(3), decisions: [{ ...ended, id: first, next: second }] },
+    ],
+  });
+  expect(children).toMatchObject([
+    { runId: first, toolCallId: 'c' },
+    { runId: second, toolCallId: 'd' },
+  ]);
+  expect(steps[0]?.calls.map(({ childRunId }) => childRunId)).toEqual([first, second]);
+});
