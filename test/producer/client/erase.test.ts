@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';
+import { stillReferredTo } from '../../../src/producer/client/erase/references.ts';
 import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
-import { jobIdFor, sha256 } from '../../../src/shared/base/ids.ts';
+import { jobIdFor, newRunId, sha256 } from '../../../src/shared/base/ids.ts';
 import { archived } from '../../contract/archive.ts';
 import { submitBatch } from '../../support/batches.ts';
 import { RunWriter } from '../support/run-writer.ts';
@@ -239,6 +240,39 @@ test('a child that cannot be read goes with a parent whose record has its id', a
     unreadable: { count: 1, runs: [child] },
   });
   expect(await redis.exists(blob)).toBe(0);
+});
+
+test('a file stays that only an old run of very many refers to', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  await endedRun(world, { input: file('shared'), metadata: {} });
+  const newer = Array.from({ length: 20_001 }, (_, i) => [Date.now() + i, newRunId(i)]).flat();
+  await redis.zadd(keys.index('default'), ...newer);
+  const runId = await endedRun(world, { input: file('shared') });
+  expect((await mill.erase({ run: runId })).receipt).toMatchObject({ erased: { media: 0 }, kept: { media: 1 } });
+});
+
+test('a file stays that only an old thread of many refers to', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const thread = (threadId: string) => keys.thread('default', threadId, 'log');
+  await redis.xadd(thread('old'), '*', 'e', `{"media":"sha256-${sha256('shared')}"}`);
+  const newer = Array.from({ length: 2_001 }, (_, i) => [i + 1, `t${i}`]).flat();
+  await redis.zadd(keys.threads('default'), 0, 'old', ...newer);
+  const runId = await endedRun(world, { input: file('shared') });
+  expect((await mill.erase({ run: runId })).receipt).toMatchObject({ erased: { media: 0 }, kept: { media: 1 } });
+});
+
+test('a file counts as one that others may refer to when there is no time to look at all of them', async () => {
+  const world = await clientWorld();
+  const core = new ClientCore({ redis: inject('redisUrl'), prefix: world.prefix });
+  onTestFinished(() => core.close());
+  const client = { core, tenant: 'default', rights: 'operator' as const, requestId: undefined };
+  const without = { runs: new Set<string>(), threads: new Set<string>() };
+  const wanted = { media: [sha256('own')], files: [] };
+  await endedRun(world);
+  expect([...(await stillReferredTo(wanted, without, client))]).toEqual([]);
+  expect([...(await stillReferredTo(wanted, without, client, 0))]).toEqual(wanted.media);
 });
 
 test('a file stays while a run that cannot be read may refer to it', async () => {

@@ -62,16 +62,18 @@ async function extended(begun: Planned, { runs, threads }: Family, client: Tenan
   const all = [...new Map([...begun.runs, ...planned].map((run) => [run.runId, run])).values()];
   const allThreads = new Set([...begun.threads, ...threads.keys()]);
   const ours = { runs: new Set(all.map(({ runId }) => runId)), threads: allThreads };
-  const media = await dividedFiles(
-    { begun: begun.media, wanted: [...begun.kept.media, ...runs.flatMap((run) => run.media)] },
-    (names) => stillReferredTo({ media: names, files: [] }, ours, client),
-    (digest) => hasMedia(digest, client),
-  );
-  const files = await dividedFiles(
-    { begun: begun.files, wanted: [...begun.kept.files, ...runs.flatMap((run) => run.files)] },
-    (names) => stillReferredTo({ media: [], files: names }, ours, client),
-    async (id) => (await client.core.files.store.info(client.tenant, id)) !== undefined,
-  );
+  const wanted = {
+    media: [...new Set([...begun.media, ...begun.kept.media, ...runs.flatMap((run) => run.media)])],
+    files: [...new Set([...begun.files, ...begun.kept.files, ...runs.flatMap((run) => run.files)])],
+  };
+  const used = await stillReferredTo(wanted, ours, client);
+  // Those that were begun with may be gone by now.
+  const media = await divided(wanted.media, used, async (digest) => {
+    return begun.media.includes(digest) || (await hasMedia(digest, client));
+  });
+  const files = await divided(wanted.files, used, async (id) => {
+    return begun.files.includes(id) || (await client.core.files.store.info(client.tenant, id)) !== undefined;
+  });
   const added = await countsOf(
     runs.filter(({ runId }) => !known.has(runId)),
     new Map([...threads].filter(([threadId]) => !begun.threads.includes(threadId))),
@@ -117,18 +119,15 @@ async function countsOf(
   };
 }
 
-/** Files that go, those that were begun with among them although they may be gone by now, and files that stay. */
-async function dividedFiles(
-  { begun, wanted }: { readonly begun: readonly string[]; readonly wanted: readonly string[] },
-  stillUsed: (names: readonly string[]) => Promise<ReadonlySet<string>>,
-  isThere: (name: string) => Promise<boolean>,
+/** Files that go, and files that stay. */
+async function divided(
+  names: readonly string[],
+  used: ReadonlySet<string>,
+  isCounted: (name: string) => Promise<boolean>,
 ): Promise<{ going: string[]; staying: string[] }> {
-  const names = [...new Set([...begun, ...wanted])];
-  const used = await stillUsed(names);
-  const isBegun = new Set(begun);
   const going = await inGroups(
     names.filter((name) => !used.has(name)),
-    async (name) => (isBegun.has(name) || (await isThere(name)) ? [name] : []),
+    async (name) => ((await isCounted(name)) ? [name] : []),
   );
   return { going: going.flat(), staying: names.filter((name) => used.has(name)) };
 }

@@ -1,3 +1,4 @@
+import { pairsOf } from '../../../shared/base/collections.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { inGroups } from '../read-run.ts';
@@ -5,9 +6,8 @@ import { archivedRun } from './archived.ts';
 import { refersTo } from './find.ts';
 
 const pageSize = 200;
-/** Runs and threads of the tenant that one call looks at, the newest of each. What is older refers to nothing as far as this goes. */
-const maxRuns = 20_000;
-const maxThreads = 2_000;
+/** How long one erasure looks for references. Most tenants have no more runs and threads than can be looked at in this time. */
+const maxWalkMs = 60_000;
 
 export interface Wanted {
   readonly media: readonly string[];
@@ -15,15 +15,17 @@ export interface Wanted {
 }
 
 /**
- * Which of these files other runs and threads of the tenant refer to, or may: all of them once one cannot be read. Reads nothing where
- * there is none to look for.
+ * Which of these files other runs and threads of the tenant refer to, or may: all of them once one cannot be read, and those that were
+ * not found when the time was over. Reads nothing where there is none to look for.
  */
 export async function stillReferredTo(
   wanted: Wanted,
   without: { readonly runs: ReadonlySet<string>; readonly threads: ReadonlySet<string> },
   client: TenantClient,
+  maxMs = maxWalkMs,
 ): Promise<ReadonlySet<string>> {
-  const { core, tenant } = client;
+  const { keys } = client.core;
+  const until = performance.now() + maxMs;
   const open = new Set([...wanted.media, ...wanted.files]);
   const used = new Set<string>();
   const look = (text: string | 'unreadable') => {
@@ -32,22 +34,31 @@ export async function stillReferredTo(
   };
   const each = async (
     key: string,
-    most: number,
     skip: ReadonlySet<string>,
     read: (id: string) => Promise<string | 'unreadable'>,
-  ) => {
-    for (let at = 0; at < most && open.size > 0; at += pageSize) {
-      const ids = await core.reach((redis) => redis.zrevrange(key, at, at + pageSize - 1));
+  ): Promise<void> => {
+    for await (const ids of membersOf(key, client)) {
       await inGroups(
         ids.filter((id) => !skip.has(id)),
         async (id) => look(await read(id)),
       );
-      if (ids.length < pageSize) return;
+      if (open.size === 0 || performance.now() > until) return;
     }
   };
-  await each(core.keys.index(tenant), maxRuns, without.runs, (id) => textOfRun(id, client));
-  await each(core.keys.threads(tenant), maxThreads, without.threads, (id) => textOfThread(id, client));
-  return used;
+  if (open.size > 0) await each(keys.index(client.tenant), without.runs, (id) => textOfRun(id, client));
+  if (open.size > 0) await each(keys.threads(client.tenant), without.threads, (id) => textOfThread(id, client));
+  return performance.now() > until ? new Set([...used, ...open]) : used;
+}
+
+/** All members of a sorted set, in pages. One that changes its position meanwhile is among them, unlike in a walk by positions. */
+async function* membersOf(key: string, { core }: TenantClient): AsyncGenerator<readonly string[]> {
+  let cursor = '0';
+  do {
+    const from = cursor;
+    const [next, flat] = await core.reach((redis) => redis.zscan(key, from, 'COUNT', pageSize));
+    yield pairsOf(flat).map(([id]) => id);
+    cursor = next;
+  } while (cursor !== '0');
 }
 
 async function textOfRun(runId: string, client: TenantClient): Promise<string | 'unreadable'> {

@@ -67,7 +67,9 @@ const signed = z.object({
   erased: erasedCounts,
   kept: z
     .object({ media: count, files: count })
-    .describe('Left because runs or threads that were not erased refer to them, or may: one of them cannot be read.'),
+    .describe(
+      'Left because runs or threads that were not erased refer to them, or may: one cannot be read, or there are too many to look at all.',
+    ),
   unreadable: z
     .object({ count, runs: z.array(z.string()).describe(`The first ${maxUnreadableNamed}.`) })
     .optional()
