@@ -176,6 +176,35 @@ test('children and handoffs are where they happened', async () => {
   expect(after[1]?.handoff).toEqual({ from: 'receptionist', to: 'gated' });
 });
 
+test('what a run did before it was redriven stays in its record', async () => {
+  const { world } = shared;
+  const { mill } = world;
+  const run = await world.submit('gated', [
+    { text: 'I look.', calls: [{ name: 'look', args: { id: 'redriven' } }] },
+    { text: 'Done.', faults: [{ kind: 'status', status: 400 }] },
+  ]);
+  await world.ended(run);
+  await archived(run);
+  const { steps: before, segments: once } = await mill.steps(run.runId);
+  expect(before[1]?.attempts).toMatchObject([{ outcome: 'failed', error: expect.anything() }]);
+  await mill.redrive({ runId: run.runId });
+  expect(await run.result({ waitMs: 30_000 })).toMatchObject({ status: 'completed' });
+  const seen = async () => {
+    const { steps, segments, truncated } = await mill.steps(run.runId);
+    expect(truncated).toBeUndefined();
+    expect(steps[0]).toEqual(before[0]);
+    expect(steps[1]?.attempts).toMatchObject([...(before[1]?.attempts ?? []), { outcome: 'succeeded' }]);
+    expect(segments).toMatchObject([...once, { end: 'ended' }]);
+  };
+  await seen();
+  await archived(run);
+  await seen();
+  // Who follows the events gets those of the run since then: they have one end.
+  const events = await Array.fromAsync(mill.events(run.runId));
+  expect(events.map(({ type }) => type)).not.toContain('run.failed');
+  expect((await mill.export(run.runId)).events.map(({ type }) => type)).toContain('run.failed');
+});
+
 test('a run that never began, one that failed and one in a thread have steps as far as they came', async () => {
   const { world } = shared;
   const late = await world.submit('plain', [{ text: 'Never.' }], { delayMs: 3_600_000 });

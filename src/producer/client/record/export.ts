@@ -37,7 +37,7 @@ async function exportWithin(
   { parents, room }: { readonly parents: readonly string[]; readonly room: Room },
 ): Promise<RunExport> {
   const { from, source, decisions, definition } = await readRun(runId, client);
-  const { record, events } = source;
+  const { record, events, earlier = [] } = source;
   const steps = stepsOf(source, { source: from, redactor: recordRedactor });
   const agent = definition === undefined ? undefined : await client.core.archive.readDefinition(definition);
   const own: Omit<RunExport, 'children'> = defined({
@@ -48,7 +48,7 @@ async function exportWithin(
     agent: isRecord(agent) ? agent : null,
     initial: steps.initial,
     steps,
-    events: events.filter(({ type }) => !isDelta(type)),
+    events: [...earlier, ...events].filter(({ type }) => !isDelta(type)),
   });
   const isRoot = parents.length === 0;
   if (steps.children.length > 0 || !isRoot) room.bytes -= Buffer.byteLength(jsonText(own));

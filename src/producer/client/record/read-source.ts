@@ -1,6 +1,7 @@
 import { defined } from '../../../shared/base/collections.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 import { jsonOr } from '../../../shared/base/json.ts';
-import type { ArchivedRun } from '../../../shared/contract/archive/archived-run.ts';
+import { type ArchivedRun, earlierIn } from '../../../shared/contract/archive/archived-run.ts';
 import type { ChildView, RunSteps } from '../../../shared/contract/archive/run-steps.ts';
 import { childIdsOf, childViewOf, type RunSource } from '../../../shared/contract/archive/steps-of.ts';
 import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
@@ -29,28 +30,40 @@ export interface ReadRun {
  * `run_not_found`, and `gone` for one that is past its time.
  */
 export async function readRun(runId: string, client: TenantClient): Promise<ReadRun> {
-  const record = await reach(client, async ({ core, redis, tenant }) => {
+  const [record, logStart] = await reach(client, async ({ core, redis, tenant }) => {
     const hash = await redis.hgetall(core.keys.run(runId));
-    return hash['tenant'] === tenant ? legibleRecord(hash) : undefined;
+    const own = hash['tenant'] === tenant ? legibleRecord(hash) : undefined;
+    return [own, Number(hash['logStart'] ?? 0)] as const;
   });
-  if (record && !isTerminalStatus(record.status)) return await readLive(record, client);
-  const archived = await client.core.archive.read(client.tenant, runId);
+  const wasRedriven = logStart > 0;
+  if (record && !isTerminalStatus(record.status) && !wasRedriven) return await readLive(record, client);
+  const archived = await client.core.archive.read(client.tenant, runId).catch((error: unknown) => {
+    // What it did before a redrive must not hide what it does now.
+    const isLive = record !== undefined && !isTerminalStatus(record.status);
+    if (isLive && error instanceof RunError && error.code !== 'queue_unavailable') return undefined;
+    throw error;
+  });
   // One that was redriven since has ended again, and may be archived as it was before.
   if (archived && (!record || archived.record.lastSequence === record.lastSequence))
     return await fromArchive(archived, client);
-  if (record) return await readLive(record, client);
+  if (record) return await readLive(record, client, archived && { archived, upTo: logStart });
   throw await missingRun(runId, client);
 }
 
 async function fromArchive(
-  { events, decisions, definition, ...source }: ArchivedRun,
+  { events, earlier, decisions, definition, ...source }: ArchivedRun,
   client: TenantClient,
 ): Promise<ReadRun> {
   const messages = source.initial?.messages ?? (await readBeginningOf(source.record, client));
   const initial = messages && { ...source.initial, messages: [...messages] };
   return {
     from: 'archive',
-    source: defined({ ...source, events: events as RunEvent[], initial: initial ?? source.initial }),
+    source: defined({
+      ...source,
+      events: events as RunEvent[],
+      earlier: earlier as RunEvent[] | undefined,
+      initial: initial ?? source.initial,
+    }),
     decisions,
     definition,
   };
@@ -60,7 +73,12 @@ async function readBeginningOf(record: RunRecord, client: TenantClient): Promise
   return await reach(client, async ({ core, redis }) => await readBeginning(core.threadKeySpace(redis), record));
 }
 
-async function readLive(record: RunRecord, client: TenantClient): Promise<ReadRun> {
+/** `before`: what the archive has of a run from before it was redriven. */
+async function readLive(
+  record: RunRecord,
+  client: TenantClient,
+  before?: { readonly archived: ArchivedRun; readonly upTo: number },
+): Promise<ReadRun> {
   const { runId } = record;
   const [events, journal, decisions, messages] = await Promise.all([
     readEvents(runId, client),
@@ -71,7 +89,9 @@ async function readLive(record: RunRecord, client: TenantClient): Promise<ReadRu
   const entries = journal.flatMap(entryIn);
   const children = await readChildren(childIdsOf(entries, events), client);
   const initial = messages && { messages: [...messages] };
-  const source = defined({ record, journal: entries, events, children, initial });
+  const { firstTokens, truncated } = before?.archived ?? {};
+  const earlier = before && (earlierIn(before.archived, before.upTo) as RunEvent[]);
+  const source = defined({ record, journal: entries, events, earlier, firstTokens, truncated, children, initial });
   return { from: 'live', source, decisions, definition: record.definition };
 }
 

@@ -30,6 +30,8 @@ export const archivedRun = z.object({
   journal: z.array(journalEntry),
   /** Without text deltas. */
   events: z.array(keptEvent),
+  /** Of a run that was redriven: those from before, earlier ends among them. `events` has one end, the last. */
+  earlier: z.array(keptEvent).optional(),
   /** When the first token of each step arrived, by the number of the step: the delta itself is not kept. */
   firstTokens: z.record(z.string(), z.string()).optional(),
   decisions: z.array(decisionRecord),
@@ -48,6 +50,11 @@ export const archivedRun = z.object({
   truncated: z.literal(true).optional(),
 });
 export type ArchivedRun = z.infer<typeof archivedRun>;
+
+/** All events of an archived run up to a number: those that a redrive took out of its log. */
+export function earlierIn({ earlier = [], events }: ArchivedRun, upTo: number): ArchivedRun['events'] {
+  return [...earlier, ...events].filter(({ sequenceNumber }) => sequenceNumber <= upTo);
+}
 
 /** May this be the first sign of an answer? */
 export function isFirstToken(type: string): boolean {

@@ -18,15 +18,18 @@ export interface RunSource extends Pick<ArchivedRun, 'record' | 'initial' | 'fir
   readonly journal: readonly JournalEntry[];
   /** With or without deltas. */
   readonly events: readonly RunEvent[];
+  /** Of a run that was redriven: those from before, as far as they are known. */
+  readonly earlier?: readonly RunEvent[] | undefined;
   /** What their own records say. */
   readonly children: readonly ChildView[];
 }
 
 /** The steps of a run, and everything else that one page about it shows. Never throws for a journal that makes no sense: it shows what it can. */
 export function stepsOf(
-  { record, journal, events, children, initial, firstTokens = {}, truncated }: RunSource,
+  { record, journal, events: log, earlier = [], children, initial, firstTokens = {}, truncated }: RunSource,
   { source, redactor }: { readonly source: RunSteps['source']; readonly redactor: Redactor },
 ): RunSteps {
+  const events = [...earlier, ...log];
   const drafts = new StepDrafts(record.request.agent, redactor);
   for (const entry of journal) drafts.add(entry);
   const facts = new EventFacts(drafts, redactor);
@@ -126,7 +129,7 @@ function timeOf(call: CallDraft | CallView['inner'][number]): void {
 function isMissing({ record, journal, events }: Pick<RunSource, 'record' | 'journal' | 'events'>): boolean {
   const began = record.startedAt !== undefined;
   const [first] = events;
-  const isWholeLog = first !== undefined && (first.sequenceNumber === 1 || first.type === 'run.queued');
+  const isWholeLog = first?.sequenceNumber === 1;
   const isWholeJournal = journal.length > 0 || record.steps === 0;
   return (began || isTerminalStatus(record.status)) && !(isWholeLog && isWholeJournal);
 }

@@ -12,10 +12,11 @@ import { type EndedRun, readChildren, readEnded } from '../../../shared/state/ar
 import type { RunKeySpace } from '../../../shared/state/script.ts';
 import type { LoadedAgent } from '../../agents/loaded-agent.ts';
 import { archivedJson } from './archived-json.ts';
+import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
   readonly space: RunKeySpace;
-  readonly archive: Pick<ArchiveStore, 'write'>;
+  readonly archive: Pick<ArchiveStore, 'read' | 'write'>;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly redactor: Redactor;
 }
@@ -38,9 +39,9 @@ export async function archiveRun(runId: string, deps: ArchiveRunDeps): Promise<A
     await noteArchived(space, runId, endedAt);
     return { kind: 'skipped' };
   }
-  const children = await childrenOf(found, space);
+  const [children, earlier] = await Promise.all([childrenOf(found, space), readEarlier(found, archive)]);
   const facts = { runId, tenant: record.tenant, createdAt: record.createdAt, endedAt };
-  const bytes = await archive.write(facts, archivedJson({ ...found, record, children }, redactor));
+  const bytes = await archive.write(facts, archivedJson({ ...found, record, children, earlier }, redactor));
   await noteArchived(space, runId, endedAt);
   return bytes === 0 ? { kind: 'skipped' } : { kind: 'written', bytes };
 }

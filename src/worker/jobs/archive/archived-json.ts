@@ -4,6 +4,7 @@ import { archivedRunVersion } from '../../../shared/contract/archive/archived-ru
 import type { ChildView } from '../../../shared/contract/archive/run-steps.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
+import type { Earlier } from './earlier-events.ts';
 import { mayHoldSecrets, withoutSecrets } from './without-secrets.ts';
 
 /** What is written for one run: all of its JSON together. Compressed it is a few kilobytes, or as much when it is noise. */
@@ -17,6 +18,8 @@ const eventsAtEnds = 250;
 export interface WholeRun extends EndedRun {
   readonly record: RunRecord;
   readonly children: readonly ChildView[];
+  /** It is in the archive already, masked. */
+  readonly earlier?: Earlier | undefined;
 }
 
 /**
@@ -52,11 +55,14 @@ interface Parts {
   readonly isCut?: true;
 }
 
-function jsonOf({ record: { runId, tenant, definition }, children }: WholeRun, parts: Parts): string {
-  const about = { v: archivedRunVersion, runId, tenant, definition, children, truncated: parts.isCut };
-  const { record, journal, events, decisions, firstTokens } = parts;
+function jsonOf({ record: { runId, tenant, definition }, children, earlier }: WholeRun, parts: Parts): string {
+  const truncated = (parts.isCut ?? earlier?.isCut) === true ? true : undefined;
+  const about = { v: archivedRunVersion, runId, tenant, definition, children, truncated };
+  const { record, journal, events, decisions } = parts;
+  const firstTokens = { ...earlier?.firstTokens, ...parts.firstTokens };
+  const before = earlier ? `"earlier":[${earlier.events.join(',')}],` : '';
   const lists = `"journal":[${journal.join(',')}],"events":[${events.join(',')}],"decisions":[${decisions.join(',')}]`;
-  return `${jsonText(about).slice(0, -1)},"firstTokens":${jsonText(firstTokens)},"record":${record},${lists}}`;
+  return `${jsonText(about).slice(0, -1)},"firstTokens":${jsonText(firstTokens)},"record":${record},${before}${lists}}`;
 }
 
 /** Deltas repeat what the journal says. When the first one of each step came is all that is kept of them. */
