@@ -221,6 +221,9 @@ export const printedBy: Readonly<Record<string, Printed>> = {
     shape: z.object({
       redriven: z.array(z.string()).describe('Ids of runs that are queued again.'),
       refused: z.array(z.object({ runId: z.string(), code: z.string(), message: z.string() })),
+      skipped: z
+        .int()
+        .describe('Runs that cannot continue, because only the archive has them. 0 for runs that are named.'),
     }),
   },
 };

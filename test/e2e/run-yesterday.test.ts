@@ -98,7 +98,13 @@ test('lists, counts, the run, its result and its events go on from the archive',
 test('a run of which only the archive is left is skipped by a redrive of many, and says why alone', async () => {
   const { mill } = shared.world;
   const { runId } = await failedYesterday('west');
-  expect(await mill.redrive({ metadata: { shop: 'west' } })).toEqual({ redriven: [], late: [], more: false });
+  const answer = { redriven: [], late: [], skipped: 1, more: false };
+  expect(await mill.redrive({ metadata: { shop: 'west' } })).toEqual(answer);
+  const http = await call('POST', `${shared.world.url}/v1/runs/redrive`, { metadata: { shop: 'west' } });
+  expect(http.body).toEqual({ matched: 1, done: 0, ...answer });
+  const printed = await cli('redrive', '--metadata', 'shop=west', '--json');
+  expect([printed.code, JSON.parse(printed.stdout)]).toEqual([0, { redriven: [], refused: [], skipped: 1 }]);
+  expect((await cli('redrive', '--metadata', 'shop=west')).stderr).toBe('1 run skipped: only the archive has it\n');
   await expect(mill.redrive({ runId })).rejects.toMatchObject({
     code: 'gone',
     message: expect.stringContaining('Start a new run'),

@@ -36,6 +36,8 @@ export interface RedriveAnswer {
   readonly redriven: readonly string[];
   /** Runs that were left alone because their deadline has passed: redrive them with a new `deadlineMs`. */
   readonly late: readonly string[];
+  /** How many runs that the filter fits cannot continue: only the archive has them. */
+  readonly skipped: number;
   /** There may be more failed runs than this call looked at. */
   readonly more: boolean;
 }
@@ -55,23 +57,25 @@ export async function redriveRuns(input: RedriveRequest, client: TenantClient): 
         'deadline_exceeded',
         `the deadline of run ${runId} has passed: redrive it with a new deadlineMs`,
       );
-    return { redriven: [runId], late: [], more: false };
+    return { redriven: [runId], late: [], skipped: 0, more: false };
   }
   const redriven: string[] = [];
   const late: string[] = [];
+  let skipped = 0;
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
     const found = await listRuns(defined({ ...filter, status: 'failed', cursor }), client);
     for (const run of found.runs) {
-      if (redriven.length === limit) return { redriven, late, more: true };
+      if (redriven.length === limit) return { redriven, late, skipped, more: true };
       const done = await redriveRun(run.runId, deadlineMs, client).catch(ifLeft);
       if (done === 'redriven') redriven.push(run.runId);
       if (done === 'late') late.push(run.runId);
+      if (done === 'archived') skipped += 1;
     }
     cursor = found.cursor;
-    if (cursor === undefined) return { redriven, late, more: false };
+    if (cursor === undefined) return { redriven, late, skipped, more: false };
   }
-  return { redriven, late, more: true };
+  return { redriven, late, skipped, more: true };
 }
 
 /** A list also has runs of which only the archive is left: one of them must not keep the others from being redriven. */

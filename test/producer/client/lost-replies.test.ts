@@ -46,7 +46,12 @@ test('a redrive that is sent twice queues the run once', async () => {
   const { mill, redis, keys, bull } = await doubledWorld();
   const run = await mill.enqueue(request);
   await new RunWriter(redis, keys, run.runId).end('failed');
-  expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], late: [], more: false });
+  expect(await mill.redrive({ runId: run.runId })).toEqual({
+    redriven: [run.runId],
+    late: [],
+    skipped: 0,
+    more: false,
+  });
   expect(await redis.hget(keys.run(run.runId), 'segment')).toBe('1');
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
 });

@@ -44,7 +44,12 @@ test('a failed run is queued again in a new job and continues from its journal',
   const { mill, redis, keys, bull } = world;
   const { run } = await failedRun(world);
 
-  expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], late: [], more: false });
+  expect(await mill.redrive({ runId: run.runId })).toEqual({
+    redriven: [run.runId],
+    late: [],
+    skipped: 0,
+    more: false,
+  });
   const view = await run.get();
   expect(view).toMatchObject({ status: 'queued', lastSequence: 6 });
   expect(view.error).toBeUndefined();
@@ -98,7 +103,12 @@ test('all failed runs are redriven up to the limit, and only those with the code
   const world = await clientWorld();
   const failed = [await failedRun(world), await failedRun(world), await failedRun(world)];
   await world.mill.enqueue(request);
-  expect(await world.mill.redrive({ errorCode: 'internal' })).toEqual({ redriven: [], late: [], more: false });
+  expect(await world.mill.redrive({ errorCode: 'internal' })).toEqual({
+    redriven: [],
+    late: [],
+    skipped: 0,
+    more: false,
+  });
   const first = await world.mill.redrive({ limit: 2, errorCode: 'provider_unavailable' });
   expect(first).toMatchObject({ more: true });
   const second = await world.mill.redrive();

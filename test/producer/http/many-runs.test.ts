@@ -39,7 +39,7 @@ test('failed runs are redriven, one or those that a filter fits', async () => {
   const many = await send('POST', '/v1/runs/redrive', { errorCode: 'internal' });
   expect([many.status, many.body]).toEqual([
     200,
-    { matched: 1, done: 1, redriven: [south.runId], late: [], more: false },
+    { matched: 1, done: 1, redriven: [south.runId], late: [], skipped: 0, more: false },
   ]);
   const wrong = await send('POST', '/v1/runs/redrive', { runId: north.runId });
   expect(wrong.body.error.message).toContain('/v1/runs/{id}/redrive');

@@ -176,19 +176,19 @@ async function decide(
 /** Not sent again where it is about one run: redriven twice it would have failed twice. */
 async function redrive(link: Link, { runId, ...filter }: RedriveRequest): Promise<RedriveAnswer> {
   if (runId === undefined) {
-    const { redriven, late, more } = await link.json<RedriveAnswer>({
+    const { redriven, late, skipped, more } = await link.json<RedriveAnswer>({
       method: 'POST',
       path: '/v1/runs/redrive',
       body: { json: filter },
       answerMs: manyAnswerMs,
     });
-    return { redriven, late, more };
+    return { redriven, late, skipped, more };
   }
   const { deadlineMs, ...others } = filter;
   if (Object.values(others).some((value) => value !== undefined))
     throw new RunError('validation', 'give runId or a filter, one of them');
   await link.json({ method: 'POST', path: at`/v1/runs/${runId}/redrive`, body: { json: { deadlineMs } } });
-  return { redriven: [runId], late: [], more: false };
+  return { redriven: [runId], late: [], skipped: 0, more: false };
 }
 
 async function media(link: Link, handle: string): Promise<MediaFile> {

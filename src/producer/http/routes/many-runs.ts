@@ -22,7 +22,7 @@ const cancelManyRoute = route('write', {
 const redriveManyRoute = route('write', {
   operationId: 'redriveRuns',
   summary: 'Redrive the failed runs that a filter fits',
-  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again. Runs of which only the archive is left are skipped.`,
+  description: `${filterText} Failed runs are queued again and continue from their journals. While \`more\` is true there may be others: ask again. Runs of which only the archive is left cannot continue: \`skipped\` counts them, in each answer anew.`,
   body: redriveRequest.omit({ runId: true }),
   response: {
     200: z.object({
@@ -30,6 +30,7 @@ const redriveManyRoute = route('write', {
       done: z.int().describe('Those that are queued again.'),
       redriven: z.array(runId).describe('Their ids.'),
       late: z.array(runId).describe('Left alone, as their deadline has passed: give a new `deadlineMs`.'),
+      skipped: z.int().describe('How many of them cannot continue, because only the archive has them.'),
       more: z.boolean(),
     }),
     ...errors,
@@ -69,9 +70,9 @@ export function manyRunRoutes(app: App): void {
   app.post('/v1/runs/cancel', cancelManyRoute, async ({ mill, body }) => await mill.cancelMany(asked(body)));
   app.post('/v1/runs/redrive', redriveManyRoute, async ({ mill, body }) => {
     if ('runId' in asked(body)) throw new RunError('validation', 'one run is redriven by POST /v1/runs/{id}/redrive');
-    const { redriven, late, more } = await mill.redrive(asked(body));
-    const matched = redriven.length + late.length;
-    return { matched, done: redriven.length, redriven: [...redriven], late: [...late], more };
+    const { redriven, late, skipped, more } = await mill.redrive(asked(body));
+    const matched = redriven.length + late.length + skipped;
+    return { matched, done: redriven.length, redriven: [...redriven], late: [...late], skipped, more };
   });
   app.post('/v1/runs/:id/redrive', redriveRoute, async ({ mill, params, body }, reply) => {
     const { deadlineMs, ...unknown } = asked(body ?? {});
