@@ -12,3 +12,4 @@ await import('../producer/client/redrive.test.ts');
 await import('../producer/client/thread-messages.test.ts');
 await import('../producer/client/tenants.test.ts');
 await import('../producer/client/enqueue.test.ts');
+await import('../producer/client/operator-views.test.ts');
