@@ -56,7 +56,7 @@ async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: 
     shown = new Set(found.map(keyOf));
   };
   let ring = () => {};
-  // What the feed misses, the next look finds.
+  // The feed only shortens the wait for the next look. That finds what the feed misses, and throws what is wrong with the client.
   const listening = listen(mill, interrupted, () => ring()).catch(() => {});
   show(first);
   while (!interrupted.aborted) {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { defined } from '../../shared/base/collections.ts';
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
@@ -63,6 +64,15 @@ const usageErrors: ReadonlySet<string> = new Set([
 /** For what looks again and again: while Redis or the producer is away there is nothing to show, and the next look tries again. */
 export function unlessAway(error: unknown): void {
   if (asRunError(error).code !== 'queue_unavailable') throw error;
+}
+
+/** Waits until the next look. An interrupt ends it early, and is not thrown: the caller looks at the signal. */
+export async function pause(ms: number, interrupted: AbortSignal): Promise<void> {
+  try {
+    await delay(ms, undefined, { signal: interrupted });
+  } catch (error) {
+    if (!interrupted.aborted) throw error;
+  }
 }
 
 /** Prints one JSON document. */

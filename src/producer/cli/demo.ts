@@ -117,6 +117,7 @@ async function letLook({ stdin, stdout, interrupted }: Cli, url: string, say: (t
   if (!stdin.isTTY || !stdout.isTTY) return;
   say(`\nIts runs are at ${bold(stdout, `${url}/runs`)} until Enter ends the demo.`);
   const signal = AbortSignal.any([interrupted, AbortSignal.timeout(lookMs)]);
+  // The time, an interrupt and a terminal that goes away end the demo as Enter does.
   await once(stdin, 'data', { signal }).catch(() => {});
   stdin.pause();
 }

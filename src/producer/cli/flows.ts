@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../shared/base/ids.ts';
@@ -11,6 +10,7 @@ import {
   examples,
   exitCodes,
   printJson,
+  pause,
   unlessAway,
   type AddCommand,
   type Cli,
@@ -156,8 +156,7 @@ async function follow(cli: Cli, mill: Millrace, { query, json, shown, after }: F
     last = newest ?? last;
   };
   for (;;) {
-    // Nothing but the interrupt ends it early.
-    await delay(lookMs, undefined, { signal: interrupted }).catch(() => {});
+    await pause(lookMs, interrupted);
     if (interrupted.aborted) return exitCodes.interrupted;
     await showNew().catch(unlessAway);
   }

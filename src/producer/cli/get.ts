@@ -29,6 +29,7 @@ export const addGet = command('get <run>', {
       return exitCodes.ok;
     }
     const view = await mill.get(await mill.findRunId(runId));
+    // The thread only adds what the run waits for: what is wrong with a thread must not hide the run.
     const threadId = view.status === 'queued' ? view.thread : undefined;
     const thread = threadId === undefined ? undefined : await mill.threads.get(threadId).catch(() => undefined);
     if (json) return printJson(cli, view);

@@ -5,6 +5,7 @@ import {
   printJson,
   examples,
   exitCodes,
+  pause,
   unlessAway,
   type AddCommand,
   type Cli,
@@ -19,7 +20,6 @@ import { listTable, nameColumn, numberColumn, textColumn } from './show/list-tab
 import { openClient } from './options/open-client.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { itemText } from './show/thread-item.ts';
-import { setTimeout as delay } from 'node:timers/promises';
 import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread.ts';
 import type { WriteStream } from 'node:tty';
 
@@ -229,8 +229,7 @@ const threadEvents = command('events <thread>', {
     }
     cli.stderr.write(`${dim(cli.stderr, 'Following the events of this thread; Ctrl-C ends it.')}\n`);
     for (;;) {
-      // Nothing but the interrupt ends it early.
-      await delay(lookMs, undefined, { signal: cli.interrupted }).catch(() => {});
+      await pause(lookMs, cli.interrupted);
       if (cli.interrupted.aborted) return exitCodes.interrupted;
       await showNew().catch(unlessAway);
     }

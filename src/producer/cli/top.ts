@@ -1,10 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { count, duration, oneLine } from '../../shared/base/words.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { SeriesPoint, SeriesReport } from '../../shared/contract/report/series.ts';
 import type { QueueState } from '../client/enqueue.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { examples, exitCodes, printJson, unlessAway, type Cli, type ExitCode } from './cli.ts';
+import { examples, exitCodes, pause, printJson, unlessAway, type Cli, type ExitCode } from './cli.ts';
 import { asJson, command, flag, value } from './options/command.ts';
 import { openClient } from './options/open-client.ts';
 import { since, timeForms } from './options/when.ts';
@@ -49,7 +48,7 @@ async function watch(cli: Cli, mill: Millrace, from: string | undefined): Promis
     const note = next === undefined ? yellow(stdout, 'not reachable, trying again') : dim(stdout, 'Ctrl-C ends it');
     const rows = shown.split('\n').slice(0, Math.max(5, (stdout.rows || 24) - 2));
     stdout.write(`\u001b[H\u001b[2J${rows.join('\n')}\n${note}\n`);
-    await delay(everyMs, undefined, { signal: interrupted }).catch(() => {});
+    await pause(everyMs, interrupted);
   }
   return exitCodes.interrupted;
 }

@@ -41,6 +41,7 @@ export class OwnFiles implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // What could not be opened has nothing to close, and the call that needed it has had the error.
     const opened = await this.#opened?.catch(() => undefined);
     opened?.[Symbol.dispose]();
   }
