@@ -86,6 +86,15 @@ test('another prompt, another schema of a tool and a tool that is gone are depar
   expect(() => assertNoDepartures(gone)).toThrow(/refused: the call of refund would be refused \(step 2\)/);
 });
 
+test('what a run adds to a prompt that was made for it is no departure, another prompt is one', async () => {
+  const made = (text: string) => support({ instructions: () => text });
+  const run = await exportOf(made('You answer.'), 'Where is order 7?', { provider: scriptedModel(['Here.']) });
+  expect(run.initial[0]).toEqual({ role: 'system', content: 'You answer.' });
+  const asked = { ...run, request: { ...run.request, instructions: 'Be polite.' } };
+  assertNoDepartures(await replayExport(asked, made('You answer.')));
+  expect(kindsOf(await replayExport(asked, made('You answer.\n\nBe brief.')))).toEqual(['system']);
+});
+
 test('an approval that is new, and one that is gone, are departures', async () => {
   const gated = await replayExport(await recorded(false), support({}, tools(false, true)));
   expect(gated.departures).toMatchObject([{ kind: 'gated', what: 'a person would be asked about refund' }]);

@@ -3,6 +3,8 @@ import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import type { CallView, StepView } from '../../shared/contract/archive/run-steps.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import type { LlmRequest } from '../../worker/llm/provider.ts';
+import type { LoadedAgent } from '../../worker/agents/loaded-agent.ts';
+import { systemText } from '../../worker/prompt/system-prompt.ts';
 import { firstDifference, shown } from '../difference.ts';
 import type { TestCall } from '../test-calls.ts';
 
@@ -44,6 +46,8 @@ export interface Replayed {
   readonly requests: readonly LlmRequest[];
   /** The definition of its agent as data. */
   readonly definition: Readonly<Record<string, unknown>>;
+  /** Those of its agent: their names are added to the system text. */
+  readonly skills: LoadedAgent['skills'];
   /** Was a person asked about the call? */
   isAsked(call: TestCall): boolean;
 }
@@ -67,14 +71,19 @@ export function departuresOf(runs: readonly Replayed[], isLive: boolean): readon
   });
 }
 
-function systemDepartures({ recorded: { initial, agent }, requests, definition }: Replayed): Departure[] {
+function systemDepartures({ recorded, requests, definition, skills }: Replayed): Departure[] {
+  const { initial, agent, request } = recorded;
   const sent = requests[0]?.messages.find(({ role }) => role === 'system');
   const [first] = initial;
   const isKnown = first?.role === 'system';
-  // Of a run whose prompt was not kept the definition has the instructions.
-  const before = isKnown ? first.content : agent?.['instructions'];
+  if (isKnown && requests.length === 0) return [];
   const after = isKnown ? (sent?.role === 'system' ? sent.content : '') : definition['instructions'];
-  if (before === undefined || (isKnown && requests.length === 0)) return [];
+  if (isKnown && after === first.content) return [];
+  // A prompt is recorded before the run adds to it. Of a run whose prompt was not kept the definition has the instructions.
+  const before = isKnown
+    ? systemText({ prompt: first.content, append: request.instructions, skills })
+    : agent?.['instructions'];
+  if (before === undefined) return [];
   const difference = firstDifference(before, after ?? '');
   if (!difference) return [];
   const { expected, actual } = difference;

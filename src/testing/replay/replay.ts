@@ -91,15 +91,19 @@ export async function replayExport(
   const past = history ?? pastOf(initial);
   const run = await tested.run(request.input, { limits, overrides, budget, history: past, instructions, outputSchema });
   const isLive = model !== undefined;
-  const replayed = ([runId, repeated]: readonly [string, RunExport]): Replayed => ({
-    recorded: repeated,
-    isChild: repeated !== recorded,
-    outcome: runId === run.runId ? run : tested.outcomeOf(runId),
-    calls: run.calls.filter((call) => call.runId === runId),
-    requests: run.requests.filter(({ requestId }) => requestId.startsWith(`${runId}:`)),
-    definition: definitionOf(agents.get(repeated === recorded ? tested.id : repeated.run.agent)),
-    isAsked: ({ toolCallId }) => asked.has(askedKey(runId, toolCallId)),
-  });
+  const replayed = ([runId, repeated]: readonly [string, RunExport]): Replayed => {
+    const loaded = agents.get(repeated === recorded ? tested.id : repeated.run.agent);
+    return {
+      recorded: repeated,
+      isChild: repeated !== recorded,
+      outcome: runId === run.runId ? run : tested.outcomeOf(runId),
+      calls: run.calls.filter((call) => call.runId === runId),
+      requests: run.requests.filter(({ requestId }) => requestId.startsWith(`${runId}:`)),
+      definition: definitionOf(loaded),
+      skills: loaded?.skills,
+      isAsked: ({ toolCallId }) => asked.has(askedKey(runId, toolCallId)),
+    };
+  };
   return {
     agent: tested.id,
     runId: before.runId,
