@@ -5,7 +5,14 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { RunError } from '../../src/shared/base/errors.ts';
 import type { RunExport } from '../../src/shared/contract/archive/run-export.ts';
-import { assertNoDepartures, calls, replayExport, scriptedModel } from '../../src/testing/index.ts';
+import {
+  assertNoDepartures,
+  calls,
+  replayExport,
+  scriptedModel,
+  type ModelScript,
+  type ScriptedAnswer,
+} from '../../src/testing/index.ts';
 import { defineAgent, defineTool, type Agent } from '../../src/worker/index.ts';
 import { exportOf } from '../support/export-of.ts';
 
@@ -196,34 +203,45 @@ const withClerk = (of = tools(false)) => ({
 
 /** Two runs of one agent work at the same time, and the second is the first to end. */
 async function delegated(): Promise<RunExport> {
-  const asks = (input: string) => ({ name: 'subagent_clerk', args: { input } });
-  const provider = scriptedModel(({ model, messages }) => {
-    const last = messages.at(-1);
-    const isAnswered = last?.role === 'tool';
-    if (model === 'gpt-5.2-mini')
-      return isAnswered ? { text: 'All done.' } : { toolCalls: [asks('look at 7'), asks('pay 8')] };
-    if (isAnswered) return { text: `clerk: ${last.content}` };
-    const pays = JSON.stringify(messages).includes('pay 8');
-    return {
-      toolCalls: [
-        pays ? { name: 'refund', args: { order: '8', amountUsd: 5 } } : { name: 'lookup_order', args: { order: '7' } },
-      ],
-    };
-  });
   return await exportOf(desk(), 'Both, please.', {
-    provider,
+    provider: scriptedModel(bothAsked),
     agents: [clerk(tools(true))],
     onPending: async () => ({ granted: true }),
   });
 }
+
+const asks = (input: string) => ({ name: 'subagent_clerk', args: { input } });
+const bothAsked: ModelScript = ({ model, messages }) => {
+  const last = messages.at(-1);
+  const isAnswered = last?.role === 'tool';
+  if (model === 'gpt-5.2-mini')
+    return isAnswered ? { text: 'All done.' } : { toolCalls: [asks('look at 7'), asks('pay 8')] };
+  if (isAnswered) return { text: `clerk: ${last.content}` };
+  const pays = JSON.stringify(messages).includes('pay 8');
+  return {
+    toolCalls: [
+      pays ? { name: 'refund', args: { order: '8', amountUsd: 5 } } : { name: 'lookup_order', args: { order: '7' } },
+    ],
+  };
+};
 
 test('the calls of runs that work for the run are compared, and a departure names the run', async () => {
   const run = await delegated();
   expect(run.children.map(({ request }) => request.input)).toEqual(['look at 7', 'pay 8']);
   const same = await replayExport(run, withClerk());
   assertNoDepartures(same);
-  expect(same.run.calls.map(({ name, status }) => [name, status])).toContainEqual(['refund', 'done']);
+  assertNoDepartures(await replayExport(run, withClerk(), { model: bothAsked }));
   const child = { runId: run.children[1]?.run.runId, agent: 'clerk' };
+  const other = await replayExport(run, withClerk(), {
+    model: (request, ...more) => {
+      const answer = bothAsked(request, ...more) as ScriptedAnswer;
+      return JSON.stringify(answer).includes('"8"') ? { text: 'clerk: paid' } : answer;
+    },
+  });
+  expect(other.departures).toContainEqual(
+    expect.objectContaining({ kind: 'call', what: 'the model did not call refund', child }),
+  );
+  expect(same.run.calls.map(({ name, status }) => [name, status])).toContainEqual(['refund', 'done']);
   const open = await replayExport(run, withClerk(tools(false, false)));
   expect(open.departures).toMatchObject([
     { kind: 'ungated', child, stepNumber: 1, what: 'no person would be asked about refund' },

@@ -35,7 +35,7 @@ const exportRunRoute = route('read', {
   operationId: 'exportRun',
   summary: 'Read a run as one document',
   description:
-    'The run, its request, its steps and its events without text deltas, the definition of its agent, and the same of up to 200 runs that worked for it: what `millrace replay` reads.',
+    'The run, its request, its steps and its events without text deltas, the definition of its agent, and the same of up to 199 runs that worked for it, as long as all of it stays within about 64 MiB: what `millrace replay` reads.',
   params: runIdParam,
   response: { 200: runExportAnswer, ...errors },
 });

@@ -16,7 +16,7 @@ test('a damaged entry of the journal does not hide the run', async () => {
   expect((await mill.export(runId)).steps.steps).toEqual([]);
 });
 
-test('an export ends although runs name each other as children, or are deeper than runs can be', async () => {
+test('an export ends although runs name each other as children, are deeper than runs can be or too large together', async () => {
   const { mill, redis, keys } = await clientWorld();
   const runs = await Promise.all(Array.from({ length: 6 }, () => mill.enqueue(request)));
   const ids = runs.map(({ runId }) => runId);
@@ -29,4 +29,21 @@ test('an export ends although runs name each other as children, or are deeper th
   for (const [index, id] of ids.entries()) await asksFor(id, [ids[(index + 1) % 6] as string, id]);
   const idsIn = ({ run, children }: RunExport): unknown => [run.runId, ...children.map(idsIn)];
   expect(idsIn(await mill.export(ids[0] as string))).toEqual([ids[0], [ids[1], [ids[2], [ids[3]]]]]);
+  // Larger together than what a replay reads.
+  const large = ids[5] as string;
+  const text = 'x'.repeat(4 * 1_048_576);
+  for (let n = 2; n < 11; n++) {
+    const event = {
+      v: 1,
+      type: 'agent.end',
+      runId: large,
+      sequenceNumber: n,
+      timestamp: at,
+      output: text,
+      status: 'a',
+    };
+    await redis.xadd(keys.events(large), `${n}-0`, 'e', JSON.stringify(event));
+  }
+  const cut = await mill.export(ids[4] as string);
+  expect([cut.truncated, cut.children]).toEqual([true, []]);
 });
