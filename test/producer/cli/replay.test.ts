@@ -41,4 +41,7 @@ test('a replay of an export says that it goes the same way, or where it departs,
   expect(live.stdout).toContain('against agent support and its model: departs');
   const missing = await replay(join(folder, 'none.json'), '--agent', agent);
   expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('cannot be read')]);
+  writeFileSync(file, '['.repeat(1_000_000));
+  const deep = await replay(file, '--agent', agent);
+  expect([deep.code, deep.stderr]).toEqual([2, `the export ${file} is nested too deep\n`]);
 });
