@@ -172,7 +172,7 @@ test('erasing a user leaves no byte in Redis, the archive or the store, and give
 
   // What is of others is there as before.
   expect((await mill.get(user.kept.runId)).status).toBe('completed');
-  await expect(mill.get(user.said.runId)).rejects.toMatchObject({ code: 'run_not_found' });
+  await expect(mill.get(user.said.runId)).rejects.toMatchObject({ code: 'gone', details: { reason: 'erased' } });
   await expect(mill.threads.get(user.thread)).rejects.toMatchObject({ code: 'not_found' });
   for (const file of [user.output, user.input]) {
     const lines = (await fileText(mill, file))
@@ -242,7 +242,8 @@ test('a run that works is refused, or cancelled first where that is asked', asyn
   expect(kept).toEqual([{ runId: run.runId, reason: 'open' }]);
   expect((await call('DELETE', `${url}?cancel=true`)).body.receipt.runs).toEqual([run.runId]);
   expect(await at.inRedis()).toEqual([]);
-  expect((await call('DELETE', url)).status).toBe(404);
+  const again = await call('DELETE', url);
+  expect([again.status, again.body.error.code, again.body.error.details]).toEqual([410, 'gone', { reason: 'erased' }]);
 });
 
 test('a thread goes with all of its runs, and one of its runs only with it', async () => {

@@ -364,7 +364,7 @@ export class MillraceClient implements AsyncDisposable {
    * Erases a run with its children, a thread with its runs, or the runs with some metadata: records, journals, events, archive, results,
    * files, lines of batches. Answers a signed receipt ({@link verifyReceipt}); while there is a `cursor` ask again with it. Needs
    * the rights of an operator (`forbidden`). Throws `concurrent_run` for what has not ended unless `cancel` is given, `run_not_found`,
-   * `not_found`, `validation`.
+   * `gone` (past its time, or erased before), `not_found`, `validation`.
    *
    * @example
    * let cursor: string | undefined;

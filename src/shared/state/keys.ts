@@ -202,6 +202,8 @@ const fileKeyNames = (prefix: string) => ({
   erasureKey: `${prefix}:_:erasure-key`,
   /** There for a while once a run is erased: when that was, in milliseconds. */
   erased: (runId: string) => `${prefix}:{${runId}}:erased`,
+  /** There for as long as the tenant may ask for a run that it erased, to answer why there is nothing: when that was, as above. */
+  wasErased: (tenant: string, runId: string) => `${prefix}:{${runId}}:erased:${tenant}`,
   /** There for as long as none of them is looked for again. */
   blobSweep: `${prefix}:_:blob-sweep`,
 });

@@ -204,7 +204,7 @@ test('a run that cannot be read is erased by its id, for its own tenant', async 
   const { receipt } = await mill.erase({ run: runId });
   expect(receipt).toMatchObject({ runs: [runId], erased: { archived: 1 }, unreadable: { count: 1, runs: [runId] } });
   expect(await redis.exists(blob, job)).toBe(0);
-  expect(await codeOf(mill.erase({ run: runId }))).toBe('run_not_found');
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('gone');
 });
 
 test('a run whose archive cannot be read goes with what its record in Redis says', async () => {

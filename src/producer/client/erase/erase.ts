@@ -23,6 +23,7 @@ import { erasureKey } from '../../../shared/state/erasure/signing-key.ts';
 import { requireOperator, runNotFound, safeInput } from '../accept/validate.ts';
 import { noteDeed } from '../audit/note-deed.ts';
 import { reach, type TenantClient } from '../client-core.ts';
+import { missingRun } from '../record/missing-run.ts';
 import { eachFitting } from './fitting.ts';
 import { threadEntries } from './find.ts';
 import { planOf, type Reason } from './plan.ts';
@@ -34,7 +35,7 @@ const maxWorkMs = 20_000;
 
 /**
  * Erases runs with all that belongs to them, and answers a signed receipt. What it is about to remove is written down first: the same
- * request again, after a crash, removes the rest and its receipt counts all. Throws `forbidden` for a caller, `run_not_found`, `not_found`,
+ * request again, after a crash, removes the rest and its receipt counts all. Throws `forbidden` for a caller, `run_not_found`, `gone`, `not_found`,
  * `concurrent_run` for a run that has not ended, `validation`.
  */
 export async function erase(input: EraseRequest, client: TenantClient): Promise<ErasureAnswer> {
@@ -125,6 +126,7 @@ async function eraseOne(erasing: Erasing, client: TenantClient): Promise<Rest> {
   if (why === undefined || (why === 'gone' && wasBegun)) return { kept: [], unreadable: [] };
   if (why === 'gone' && thread !== undefined && (await threadEntries(thread, client)) === undefined)
     throw new RunError('not_found', `there is no thread ${thread}`);
+  if (why === 'gone' && run !== undefined) throw await missingRun(run, client);
   throw refusal(why, run ?? '');
 }
 

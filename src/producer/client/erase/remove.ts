@@ -8,6 +8,7 @@ import { removeThread } from '../../../shared/state/thread/list.ts';
 import { removeConversation } from '../../../shared/state/wire/conversations.ts';
 import { forgetRun } from '../../../shared/state/wire/forget-run.ts';
 import { reach, type TenantClient } from '../client-core.ts';
+import { rememberedMs } from '../record/archived-list.ts';
 import { eraseLines } from './batch-lines.ts';
 
 /** What a worker that has just ended a run has of it, a job or a thread, it releases within this. */
@@ -29,7 +30,10 @@ export async function removePlanned(plan: ErasurePlan, client: TenantClient): Pr
   for (const threadId of plan.threads) await removeWholeThread(threadId, client);
   for (const digest of plan.media) await dropMedia(reached, tenant, digest);
   for (const id of plan.files) await core.files.store.remove(tenant, id);
-  for (const { runId } of plan.runs) await core.archive.drop(tenant, runId);
+  for (const { runId } of plan.runs) {
+    await core.archive.drop(tenant, runId);
+    await core.reach((redis) => redis.set(core.keys.wasErased(tenant, runId), Date.now(), 'PX', rememberedMs(client)));
+  }
 }
 
 async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {

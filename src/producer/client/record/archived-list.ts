@@ -26,7 +26,12 @@ export async function archivedRecords(
   return new Map(found.flatMap((record) => (record ? [[record.runId, record] as const] : [])));
 }
 
+/** How long it is known of a run that has ended that it was there, in milliseconds. */
+export function rememberedMs({ core }: Pick<TenantClient, 'core'>): number {
+  return core.archive.ttlS * 1_000 + goneKeptMs;
+}
+
 /** May the id of a run be forgotten that was created then, and of which nothing is kept any more? */
-export function isForgotten(createdAtMs: number, { core }: TenantClient): boolean {
-  return createdAtMs < Date.now() - core.archive.ttlS * 1_000 - goneKeptMs;
+export function isForgotten(createdAtMs: number, client: TenantClient): boolean {
+  return createdAtMs < Date.now() - rememberedMs(client);
 }

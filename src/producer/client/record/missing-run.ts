@@ -4,15 +4,18 @@ import { runNotFound } from '../accept/validate.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 
 /**
- * Why nothing of a run could be read: it is past its time, as long as its id is remembered, or it was not there. A record that is there
- * now was written since the caller looked: the run is new, not past its time.
+ * Why nothing of a run could be read: it is past its time, or its tenant erased it, as long as that is remembered, or it was not there.
+ * A record that is there now was written since the caller looked: the run is new, not past its time.
  */
 export async function missingRun(runId: string, client: TenantClient): Promise<RunError> {
-  const isPast = await reach(client, async ({ core, redis, tenant }) => {
-    const isKnown = (await redis.zscore(core.keys.index(tenant), runId)) !== null;
-    return isKnown && (await redis.exists(core.keys.run(runId))) === 0;
+  const why = await reach(client, async ({ core: { keys }, redis, tenant }) => {
+    const isListed = (await redis.zscore(keys.index(tenant), runId)) !== null;
+    const wasErased = (await redis.exists(keys.wasErased(tenant, runId))) === 1;
+    if ((!isListed && !wasErased) || (await redis.exists(keys.run(runId))) === 1) return 'not there';
+    return isListed ? 'past' : 'erased';
   });
-  if (!isPast) return runNotFound(runId);
+  if (why === 'not there') return runNotFound(runId);
+  if (why === 'erased') return new RunError('gone', `run ${runId} was erased`, { details: { reason: why } });
   return new RunError('gone', `run ${runId} is past its time: nothing of it is kept any more (ARCHIVE_TTL_S)`);
 }
 

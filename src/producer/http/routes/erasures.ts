@@ -17,7 +17,7 @@ const eraseRunRoute = route('admin', {
   operationId: 'eraseRun',
   summary: 'Erase a run',
   description:
-    'With its children: record, journal, events, decisions, archive, kept results, progress notes, files that no other run refers to, its lines in the files of its batch. Answers a signed receipt. A run that has not ended answers 409 `concurrent_run` unless `cancel=true`, one of a batch that has not ended always; one whose thread has its text answers 400 `validation` unless `threads=true`, and so does a child, which is erased with its parent. The same request again after a failure goes on; once it is done it answers 404.',
+    'With its children: record, journal, events, decisions, archive, kept results, progress notes, files that no other run refers to, its lines in the files of its batch. Answers a signed receipt. A run that has not ended answers 409 `concurrent_run` unless `cancel=true`, one of a batch that has not ended always; one whose thread has its text answers 400 `validation` unless `threads=true`, and so does a child, which is erased with its parent. The same request again after a failure goes on; once it is done it answers 410 `gone` with `details.reason` `erased`, as long as ids are remembered.',
   params: runIdParam,
   querystring: z.strictObject(flags),
   response: { 200: z.object({ receipt: erasureReceipt }), ...errors },

@@ -17,6 +17,26 @@ test('a run that is created while a caller looks for it is not there yet, and ne
   expect((await missingRun(runId, client('other'))).code).toBe('run_not_found');
 });
 
+test('a run that its tenant erased is said to be erased, as long as one past its time is, and to no other tenant', async () => {
+  const { mill, redis, keys } = await clientWorld({ archiveTtlS: 3_600 });
+  const run = await mill.enqueue({ ...request, executionId: 'once' });
+  const { runId } = run;
+  await run.cancel();
+  await mill.erase({ run: runId });
+  const erased = { code: 'gone', details: { reason: 'erased' } };
+  for (const asks of [mill.get(runId), mill.steps(runId), mill.cancel(runId), mill.erase({ run: runId })])
+    await expect(asks).rejects.toMatchObject(erased);
+  const other = mill.forTenant('other');
+  for (const asks of [other.get(runId), other.erase({ run: runId })])
+    await expect(asks).rejects.toMatchObject({ code: 'run_not_found' });
+  const leftMs = await redis.pttl(keys.wasErased('default', runId));
+  expect(leftMs).toBeGreaterThan((3_600 + 7 * 86_400) * 1_000 - 60_000);
+  expect(Date.now() - Number(await redis.get(keys.wasErased('default', runId)))).toBeLessThan(60_000);
+  // One of the same id that was there since, and is past its time.
+  await redis.zadd(keys.index('default'), Date.now(), runId);
+  await expect(mill.get(runId)).rejects.toMatchObject({ code: 'gone', message: expect.stringContaining('past') });
+});
+
 test('a cancel of a run of which only the archive is left, and a decision about it, say that it has ended', async () => {
   const { mill, prefix, redis, keys } = await clientWorld();
   const core = new ClientCore({ redis: inject('redisUrl'), prefix });
