@@ -49,7 +49,7 @@ export interface Replayed {
   /** Those of its agent: their names are added to the system text. */
   readonly skills: LoadedAgent['skills'];
   /** Was a person asked about the call? */
-  isAsked(call: TestCall): boolean;
+  readonly isAsked: (call: TestCall) => boolean;
 }
 
 /**

@@ -28,14 +28,15 @@ export async function stillReferredTo(
   const until = performance.now() + maxMs;
   const open = new Set([...wanted.media, ...wanted.files]);
   const used = new Set<string>();
-  const look = (text: string | 'unreadable') => {
-    const { media, files } = text === 'unreadable' ? wanted : refersTo(text);
+  // What cannot be read may refer to all of them.
+  const look = (text: string | undefined) => {
+    const { media, files } = text === undefined ? wanted : refersTo(text);
     for (const name of [...media, ...files]) if (open.delete(name)) used.add(name);
   };
   const each = async (
     key: string,
     skip: ReadonlySet<string>,
-    read: (id: string) => Promise<string | 'unreadable'>,
+    read: (id: string) => Promise<string | undefined>,
   ): Promise<void> => {
     for await (const ids of membersOf(key, client)) {
       await inGroups(
@@ -61,7 +62,8 @@ async function* membersOf(key: string, { core }: TenantClient): AsyncGenerator<r
   } while (cursor !== '0');
 }
 
-async function textOfRun(runId: string, client: TenantClient): Promise<string | 'unreadable'> {
+/** Undefined: its archive cannot be read. */
+async function textOfRun(runId: string, client: TenantClient): Promise<string | undefined> {
   const { core } = client;
   const texts = await reach(client, async ({ redis }) => {
     const hash = await redis.hgetall(core.keys.run(runId));
@@ -71,7 +73,7 @@ async function textOfRun(runId: string, client: TenantClient): Promise<string | 
   });
   // A journal may be gone that the archive has.
   const archived = await archivedRun(runId, client);
-  if (archived === 'unreadable') return archived;
+  if (archived === 'unreadable') return undefined;
   return [...(texts ?? []), jsonText(archived ?? null)].join('\n');
 }
 
