@@ -42,7 +42,7 @@ test('a run is erased with a receipt that can be verified; one that has not ende
   const { receipt, cursor } = await mill.erase({ run: run.runId, cancel: true });
   expect([receipt.runs, cursor]).toEqual([[run.runId], undefined]);
   expect(verifyReceipt(receipt, (await mill.erasureKey()).publicKey)).toBe(true);
-  expect(await codeOf(mill.get(run.runId))).toBe('run_not_found');
+  expect(await codeOf(mill.get(run.runId))).toBe('gone');
   expect(await codeOf(mill.erase({ run: newRunId(Date.now()) }))).toBe('run_not_found');
   await (await mill.enqueue({ ...request, metadata: { user: 'u1' } })).cancel();
   expect((await mill.erase({ metadata: { user: 'u1' } })).receipt.runs).toHaveLength(1);
