@@ -12,15 +12,16 @@ const form = 1;
 const maxOutputLength = 256 * 1024 * 1024;
 
 /** A tenth larger than at the usual level, for half of its time. */
-const level = 3;
+const packing = { level: 3, dictionary };
 /** Up to here it takes less time than to have another thread do it. */
 const smallBytes = 65_536;
+/** What is small needs smaller buffers: they save a third of the time. */
+const smallPacking = { ...packing, memLevel: 7, chunkSize: 4_096 };
 
 /** JSON as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
 export async function packed(json: string): Promise<Buffer> {
   const bytes = Buffer.from(json);
-  const options = { level, dictionary };
-  const body = bytes.length <= smallBytes ? deflateSync(bytes, options) : await deflated(bytes, options);
+  const body = bytes.length <= smallBytes ? deflateSync(bytes, smallPacking) : await deflated(bytes, packing);
   return Buffer.concat([Buffer.of(form), body]);
 }
 

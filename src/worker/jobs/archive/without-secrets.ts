@@ -10,31 +10,12 @@ const secretResult = '"sensitivity":"secret"';
 const suspicious =
   /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credential)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
 /** Without any of these it is none of that: looking for them is far cheaper. */
-const hints = [
-  'key',
-  'token"',
-  'token\\',
-  'token=',
-  'tokens\\',
-  'secret',
-  'passw',
-  'passphrase',
-  'authorization',
-  'bearer',
-  'basic',
-  'cookie',
-  'credential',
-  '@',
-  'sig=',
-  'signature=',
-  'sk-',
-  'aiza',
-];
+const hint =
+  /key|tokens?[\\"=]|secret|passw|passphrase|authorization|bearer|basic|cookie|credential|@|sig=|signature=|sk-|aiza/i;
 
 /** May `withoutSecrets` change this text? */
 export function mayHoldSecrets(json: string): boolean {
-  const text = json.toLowerCase();
-  return hints.some((hint) => text.includes(hint));
+  return hint.test(json);
 }
 
 /** An entry of the journal, or an event, without what must not be kept outside of Redis. Others than JSON objects stay as they are. */
