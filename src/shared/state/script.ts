@@ -33,14 +33,14 @@ function withFragments(url: URL): string {
 }
 
 /**
- * Runs a script. Keys first; all arguments are strings or numbers. `doing` is for instance `commit of run X`: every error of Redis
+ * Runs a script. Keys first; arguments are strings, numbers or bytes. `doing` is for instance `commit of run X`: every error of Redis
  * comes out as what `redisError` makes of it and names that.
  */
 export async function runScript(
   redis: RedisConnection,
   script: LuaScript,
   keys: readonly string[],
-  args: readonly (string | number)[],
+  args: readonly (string | number | Buffer)[],
   { doing }: { readonly doing: string },
 ): Promise<unknown> {
   try {

@@ -1,5 +1,8 @@
 import { pairsOf } from '../../base/collections.ts';
 import type { KeySpace } from '../keys.ts';
+import { loadScript, runScript } from '../script.ts';
+
+const hashScript = loadScript(import.meta.url, './hash-json.lua');
 
 /** All that an ended run leaves in Redis, as it stands there. */
 export interface EndedRun {
@@ -12,16 +15,14 @@ export interface EndedRun {
   readonly decisions: readonly string[];
 }
 
-/** What there is of the run, in one round trip. Undefined: its record is gone. */
-export async function readEnded({ redis, keys }: KeySpace, runId: string): Promise<EndedRun | undefined> {
-  const pipeline = redis.pipeline();
-  pipeline.hgetall(keys.run(runId)).lrange(keys.journal(runId), 0, -1);
-  pipeline.xrange(keys.events(runId), '-', '+').hvals(keys.decisions(runId));
-  const replies = (await pipeline.exec()) ?? [];
-  const failed = replies.find(([error]) => error)?.[0];
+/** What there is of the run. Undefined: its record is gone. */
+export async function readEnded(space: KeySpace, runId: string): Promise<EndedRun | undefined> {
+  const { redis, keys } = space;
+  const lists = redis.pipeline().lrange(keys.journal(runId), 0, -1).xrange(keys.events(runId), '-', '+');
+  const [hash, replies] = await Promise.all([hashOf(space, runId), lists.hvals(keys.decisions(runId)).exec()]);
+  const failed = replies?.find(([error]) => error)?.[0];
   if (failed) throw failed;
-  const [hash, journal, entries, decisions] = replies.map(([, reply]) => reply) as [
-    Record<string, string>,
+  const [journal, entries, decisions] = (replies ?? []).map(([, reply]) => reply) as [
     string[],
     [string, string[]][],
     string[],
@@ -29,6 +30,13 @@ export async function readEnded({ redis, keys }: KeySpace, runId: string): Promi
   if (hash['runId'] === undefined) return undefined;
   const events = entries.flatMap(([, [, json]]) => (json === undefined ? [] : [json]));
   return { runId, hash, journal, events, decisions };
+}
+
+async function hashOf({ redis, keys }: KeySpace, runId: string): Promise<Record<string, string>> {
+  const json = await runScript(redis, hashScript, [keys.run(runId)], [], { doing: `read of run ${runId}` });
+  const flat = JSON.parse(json as string) as string[];
+  // Of no fields at all Lua makes an object.
+  return Array.isArray(flat) ? Object.fromEntries(pairsOf(flat)) : {};
 }
 
 const childFields = ['parentRunId', 'agent', 'status', 'startedAt', 'endedAt', 'costMicrocents'] as const;

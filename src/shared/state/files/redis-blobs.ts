@@ -1,7 +1,8 @@
-import type { RedisConnection } from '../connect.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { sendAll } from '../script.ts';
+import { loadScript, runScript } from '../script.ts';
 import { type Blobs, checkBlobNames } from './blobs.ts';
+
+const putScript = loadScript(import.meta.url, './put-blob.lua');
 
 /** Blobs in Redis: a hash for each owner, which Redis removes at its end. */
 export function redisBlobs({ reach, keys }: ReachedKeys): Blobs {
@@ -10,10 +11,8 @@ export function redisBlobs({ reach, keys }: ReachedKeys): Blobs {
     async put(owner, name, bytes, untilMs) {
       checkBlobNames(owner, name);
       const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      const key = keys.blobs(owner);
-      // In one transaction, so that nothing stays for ever when this process dies in between.
-      const write = (redis: RedisConnection) => redis.multi().hset(key, name, body);
-      await reach((redis) => sendAll(write(redis).pexpireat(key, untilMs, 'NX').pexpireat(key, untilMs, 'GT')));
+      const args = [name, body, untilMs];
+      await reach((redis) => runScript(redis, putScript, [keys.blobs(owner)], args, { doing: 'write of a blob' }));
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);

@@ -11,7 +11,7 @@ const suspicious =
   /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credential)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
 /** Without any of these it is none of that: looking for them is far cheaper. */
 const hint =
-  /key|tokens?[\\"=]|secret|passw|passphrase|authorization|bearer|basic|cookie|credential|@|sig=|signature=|sk-|aiza/i;
+  /key|token[\\"=]|tokens\\|secret|passw|passphrase|authorization|bearer|basic|cookie|credential|@|sig=|signature=|sk-|aiza/i;
 
 /** May `withoutSecrets` change this text? */
 export function mayHoldSecrets(json: string): boolean {
