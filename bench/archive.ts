@@ -9,12 +9,16 @@ import { millraceDriver, type Driver } from './drivers.ts';
 import { percentile, printTable, redisCounters, SystemProcess } from './measure.ts';
 
 // What the archive costs: the runs of the benchmark with the archive on and off, in turns, on a worker each that is the same but for
-// that. Then the memory of Redis over many runs. `--runs N`: of a round (200), `--rounds N` (9), `--flat N`: of the second part (10,000).
+// that. Then the memory of Redis over many runs. `--paced`: the provider takes its time between chunks. `--runs N`: of a round (400;
+// paced 100), `--rounds N` (9), `--span MS`: within which a round has to end (6,000; paced 16,000), `--flat N`: of the second part
+// (10,000).
 
 const argOf = (name: string, fallback: number) =>
   Number(process.argv[process.argv.indexOf(name) + 1 || Infinity] ?? fallback);
-const runs = argOf('--runs', 200);
+const isPaced = process.argv.includes('--paced');
+const runs = argOf('--runs', isPaced ? 100 : 400);
 const rounds = argOf('--rounds', 9);
+const spanMs = argOf('--span', isPaced ? 16_000 : 6_000);
 const flatRuns = argOf('--flat', 10_000);
 const maxRatio = 1.05;
 const maxBytes = 3_000;
@@ -63,7 +67,7 @@ async function start(setting: Setting, redisUrl: string, port: number): Promise<
   const prefix = `b-archive-${setting}`;
   const process = await SystemProcess.start('./systems/millrace.ts', {
     BENCH_REDIS_URL: redisUrl,
-    BENCH_BASE_URL: `http://127.0.0.1:${port}/burst/v1`,
+    BENCH_BASE_URL: `http://127.0.0.1:${port}/${isPaced ? 'paced' : 'burst'}/v1`,
     BENCH_PREFIX: prefix,
     BENCH_CONCURRENCY: '50',
     BENCH_WORKER_ENV: JSON.stringify(envOf[setting]),
@@ -78,30 +82,39 @@ async function load({ driver, prefix }: System, count: number, redis: Redis): Pr
 }
 
 async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promise<void> {
-  const idle = new Map<Setting, number>();
-  /** Milliseconds of CPU for each run, without what the worker needs when it does nothing: with an archive it is waited for. */
-  const measured = async (setting: Setting) => {
+  /** Milliseconds of CPU in a span that is as long for each setting: what a worker needs when it does nothing is in all of them alike. */
+  const measured = async (setting: Setting, count: number) => {
     const system = systems.get(setting) as System;
     const [before, startedAt] = [await system.process.cpu(), performance.now()];
-    await load(system, runs, redis);
-    const usedMs = ((await system.process.cpu()).micros - before.micros) / 1_000;
-    return (usedMs - (idle.get(setting) ?? 0) * (performance.now() - startedAt)) / runs;
+    await load(system, count, redis);
+    const left = spanMs - (performance.now() - startedAt);
+    if (left < 0) throw new Error(`${count} runs take longer than ${spanMs} ms: take fewer with --runs`);
+    await new Promise((resolve) => setTimeout(resolve, left));
+    return ((await system.process.cpu()).micros - before.micros) / 1_000;
   };
-  for (const setting of settings) await measured(setting);
-  for (const setting of settings) idle.set(setting, await idleShare((systems.get(setting) as System).process));
-  const seen: Record<Setting, number>[] = [];
-  while (seen.length < rounds) {
-    const round = { off: 0, folder: 0, redis: 0 };
-    for (const [at] of settings.entries()) {
-      const setting = settings[(at + seen.length) % settings.length] as Setting;
-      round[setting] = await measured(setting);
+  const inTurns = async (times: number, count: number) => {
+    const seen: Record<Setting, number>[] = [];
+    while (seen.length < times) {
+      const round = { off: 0, folder: 0, redis: 0 };
+      for (const [at] of settings.entries()) {
+        const setting = settings[(at + seen.length) % settings.length] as Setting;
+        round[setting] = await measured(setting, count);
+      }
+      seen.push(round);
     }
-    seen.push(round);
-  }
-  const median = (of: (round: Record<Setting, number>) => number) => percentile(seen.map(of), 50);
-  console.log(
-    `idle: ${settings.map((setting) => `${setting} ${((idle.get(setting) ?? 0) * 100).toFixed(1)} %`).join(', ')}`,
+    return seen;
+  };
+  for (const system of systems.values()) await load(system, 2 * runs, redis);
+  const idle = percentile(
+    (await inTurns(3, 0)).map(({ off }) => off),
+    50,
   );
+  const seen = (await inTurns(rounds, runs)).map((round) => {
+    const each = (setting: Setting) => (round[setting] - idle) / runs;
+    return { off: each('off'), folder: each('folder'), redis: each('redis') };
+  });
+  const median = (of: (round: Record<Setting, number>) => number) => percentile(seen.map(of), 50);
+  console.log(`idle: ${((idle / spanMs) * 100).toFixed(1)} % of a core`);
   const shown = settings.map((setting) => [
     setting,
     median((round) => round[setting]).toFixed(2),
@@ -118,13 +131,6 @@ async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promi
   console.log(
     `bytes of a run, with what Redis needs for it: ${each.toFixed(0)}, <= ${maxBytes} ${met(each <= maxBytes)}`,
   );
-}
-
-/** The part of a core that a process uses while it has nothing to do. */
-async function idleShare(process: SystemProcess): Promise<number> {
-  const [before, startedAt] = [await process.cpu(), performance.now()];
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
-  return ((await process.cpu()).micros - before.micros) / 1_000 / (performance.now() - startedAt);
 }
 
 async function memory(systems: ReadonlyMap<Setting, System>, redis: Redis): Promise<void> {
