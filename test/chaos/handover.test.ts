@@ -36,7 +36,8 @@ test('a draining worker lets the tool end and another one continues from its res
 });
 
 test('what still runs after the grace is cut off and handed over, and counts as no crash', async () => {
-  const world = await makeWorld({ env: { SHUTDOWN_GRACE_MS: '300' } });
+  // Long leases: on a busy machine a short one would run out, and that is a crash.
+  const world = await makeWorld({ env: { SHUTDOWN_GRACE_MS: '300', LOCK_DURATION_MS: '15000' } });
   const gate = 'grace';
   const streaming = await world.submit('plain', [{ text: 'one two three', hold: { gate, afterPieces: 1 } }]);
   const working = await world.submit('hands', [

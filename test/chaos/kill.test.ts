@@ -83,7 +83,8 @@ test('each tool of one step is treated by its own class after a kill', async () 
 });
 
 test('a worker killed between a tool result and the next call repeats neither the tool nor the first call', async () => {
-  const world = await makeWorld({ workers: 2 });
+  // A worker that a busy machine starves for longer than its lease loses the run before the kill.
+  const world = await makeWorld({ workers: 2, env: { LOCK_DURATION_MS: '8000' } });
   const gate = 'second-request';
   const run = await world.submit('hands', [
     {

@@ -29,7 +29,7 @@ test('when a provider dies, its runs finish at the other one: one transition, no
   const entry = (id: string, url: string, model: string, usd: number) =>
     `- { id: ${id}, kind: openai, baseUrl: '${url}', prices: [{ model: ${model}, inputUsdPerMillion: ${usd}, outputUsdPerMillion: ${usd} }] }\n`;
   writeFileSync(file, entry('alpha', alpha.url, 'thinker', 3) + entry('beta', beta.url, 'stand-in', 7));
-  const world = await makeWorld({ workers: 2, env: { MILLRACE_PROVIDERS: file } });
+  const world = await makeWorld({ workers: 2, env: { MILLRACE_PROVIDERS: file, LOCK_DURATION_MS: '15000' } });
   const { mill } = world;
   const handles = await Promise.all(
     Array.from({ length: runs }, () => mill.enqueue({ agent: 'two-homes', input: 'begin' })),
