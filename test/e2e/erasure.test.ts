@@ -9,7 +9,7 @@ import {
   archived,
   canary,
   canaryIn,
-  eraseAUser,
+  checkErasingAUser,
   type ErasurePlace,
   everything,
   filesBelow,
@@ -30,7 +30,7 @@ async function erasureWorld() {
   const redis = await testRedis('work', redisUrl);
   const mill = new Millrace({ redis: redisUrl, prefix, artifactStore: `file:${root}`, modelAllowlist: ['*'] });
   onTestFinished(() => mill.close());
-  const inRedis = async () => canaryIn(await everything(redis, prefix));
+  const inRedis = async () => canaryIn(await everything([redis], prefix));
   const inFolder = async () => canaryIn(await filesBelow(root));
   const holders = async () => [...(await inRedis()), ...(await inFolder())];
   const names = async () => readdirSync(root, { recursive: true, encoding: 'utf8' });
@@ -39,7 +39,7 @@ async function erasureWorld() {
 }
 
 test('erasing a user leaves no byte in Redis, the archive or the store, and gives a receipt that verifies', async () => {
-  await eraseAUser(await erasureWorld());
+  await checkErasingAUser(await erasureWorld());
 });
 
 test('a run whose record is gone is erased from the archive, and the command keeps and verifies the receipt', async () => {

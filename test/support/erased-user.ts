@@ -1,3 +1,4 @@
+import { GetObjectCommand, paginateListObjectsV2, type S3Client } from '@aws-sdk/client-s3';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -14,50 +15,68 @@ import type { World } from './world.ts';
 export const canary = 'canary7f3a91';
 export const metadata = { user: canary };
 
-/** Every key of a prefix with all that it holds, bytes as latin1. */
-export async function everything(redis: RedisConnection, prefix: string): Promise<Map<string, string>> {
+/** Every key of a prefix on these nodes with all that it holds. */
+export async function everything(
+  nodes: readonly RedisConnection[],
+  prefix: string,
+): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
-  let cursor = '0';
-  do {
-    const [next, names] = await redis.scan(cursor, 'MATCH', `*${prefix}*`, 'COUNT', 1_000);
-    cursor = next;
-    for (const name of names) found.set(name, await valueOf(redis, name));
-  } while (cursor !== '0');
+  for (const redis of nodes) {
+    let cursor = '0';
+    do {
+      const [next, names] = await redis.scan(cursor, 'MATCH', `*${prefix}*`, 'COUNT', 1_000);
+      cursor = next;
+      for (const name of names) found.set(name, await textIn(await valueOf(redis, name)));
+    } while (cursor !== '0');
+  }
   return found;
 }
 
-async function valueOf(redis: RedisConnection, name: string): Promise<string> {
-  const text = (parts: unknown): string => {
-    if (Buffer.isBuffer(parts)) return parts.toString('latin1');
-    return Array.isArray(parts) ? parts.map(text).join('\n') : String(parts);
-  };
+async function valueOf(redis: RedisConnection, name: string): Promise<unknown> {
   switch (await redis.type(name)) {
     case 'string':
-      return text(await redis.getBuffer(name));
+      return await redis.getBuffer(name);
     case 'hash':
-      return text(await redis.callBuffer('HGETALL', name));
+      return await redis.callBuffer('HGETALL', name);
     case 'list':
-      return text(await redis.callBuffer('LRANGE', name, 0, -1));
+      return await redis.callBuffer('LRANGE', name, 0, -1);
     case 'set':
-      return text(await redis.callBuffer('SMEMBERS', name));
+      return await redis.callBuffer('SMEMBERS', name);
     case 'zset':
-      return text(await redis.callBuffer('ZRANGE', name, 0, -1));
+      return await redis.callBuffer('ZRANGE', name, 0, -1);
     case 'stream':
-      return text(await redis.callBuffer('XRANGE', name, '-', '+'));
+      return await redis.callBuffer('XRANGE', name, '-', '+');
     default:
       return '';
   }
 }
 
-/** Every file below a folder by its path, and what an archived run says after it is unpacked. */
-export async function filesBelow(folder: string): Promise<Map<string, string>> {
+/** Bytes as latin1, and what an archived run says after it is unpacked. */
+async function textIn(value: unknown): Promise<string> {
+  if (Array.isArray(value)) return (await Promise.all(value.map(textIn))).join('\n');
+  if (!Buffer.isBuffer(value)) return String(value);
+  const plain = await unpacked(value, 'a blob').catch(() => '');
+  return value.toString('latin1') + JSON.stringify(plain);
+}
+
+/** Every file below a folder by its path. */
+export async function filesBelow(folder: string): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     const path = join(folder, name);
-    if (!statSync(path).isFile()) continue;
-    const bytes = readFileSync(path);
-    const plain = await unpacked(bytes, name).catch(() => undefined);
-    found.set(path, bytes.toString('latin1') + JSON.stringify(plain ?? ''));
+    if (statSync(path).isFile()) found.set(path, await textIn(readFileSync(path)));
+  }
+  return found;
+}
+
+/** Every object of a bucket by its key. */
+export async function objectsIn(client: S3Client, bucket: string): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for await (const { Contents = [] } of paginateListObjectsV2({ client }, { Bucket: bucket })) {
+    for (const { Key = '' } of Contents) {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key }));
+      found.set(Key, await textIn(Buffer.from((await Body?.transformToByteArray()) ?? [])));
+    }
   }
   return found;
 }
@@ -138,12 +157,12 @@ export async function archived({ redis, keys, holders: found }: Pick<ErasurePlac
 }
 
 /** Erases a user with all that they left, and looks for what is left of them. */
-export async function eraseAUser(at: ErasurePlace): Promise<void> {
+export async function checkErasingAUser(at: ErasurePlace): Promise<void> {
   const { mill, world } = at;
   const user = await userOf(at);
   await archived(at);
   const places = (await at.holders()).join('\n');
-  for (const part of [':run', ':journal', ':lifecycle', 'progress', ':log', 'record'])
+  for (const part of [':run', ':journal', ':lifecycle', 'progress', ':log', 'run-'])
     expect(places, part).toContain(part);
 
   const { status, body } = await call('DELETE', `${world.url}/v1/runs?metadata.user=${canary}&threads=true`);
