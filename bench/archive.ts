@@ -10,7 +10,7 @@ import { percentile, printTable, redisCounters, SystemProcess } from './measure.
 
 // What the archive costs: the runs of the benchmark with the archive on and off, in turns, on a worker each that is the same but for
 // that. Then the memory of Redis over many runs. `--paced`: the provider takes its time between chunks. `--runs N`: of a round (400;
-// paced 100), `--rounds N` (9), `--span MS`: within which a round has to end (6,000; paced 16,000), `--flat N`: of the second part
+// paced 100), `--rounds N` (9), `--span MS`: within which a round has to end (8,000; paced 16,000), `--flat N`: of the second part
 // (10,000).
 
 const argOf = (name: string, fallback: number) =>
@@ -18,7 +18,7 @@ const argOf = (name: string, fallback: number) =>
 const isPaced = process.argv.includes('--paced');
 const runs = argOf('--runs', isPaced ? 100 : 400);
 const rounds = argOf('--rounds', 9);
-const spanMs = argOf('--span', isPaced ? 16_000 : 6_000);
+const spanMs = argOf('--span', isPaced ? 16_000 : 8_000);
 const flatRuns = argOf('--flat', 10_000);
 const maxRatio = 1.05;
 const maxBytes = 3_000;
