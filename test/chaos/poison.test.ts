@@ -41,7 +41,7 @@ test('a run that ends every process it touches leaves neighbours and parent unha
 });
 
 test('one run whose once tool ends its process among forty on three workers is quarantined alone', async () => {
-  const world = await makeWorld({ workers: 3, env: { WORKER_CONCURRENCY: '20', LOCK_DURATION_MS: '3000' } });
+  const world = await makeWorld({ workers: 3, env: { WORKER_CONCURRENCY: '20', LOCK_DURATION_MS: '8000' } });
   await checkPoisonAmong(world, 40);
 });
 
