@@ -19,6 +19,8 @@ const exclude = [...excluded, ...overHttp];
 const shared = {
   isolate: false,
   env: { NODE_COMPILE_CACHE: path('.cache/compile') },
+  // As long as a slow machine needs: what comes at all comes far sooner.
+  expect: { poll: { timeout: 60_000 } },
   restoreMocks: true,
   unstubEnvs: true,
   unstubGlobals: true,
@@ -37,8 +39,8 @@ export default defineConfig({
   test: {
     globalSetup: ['test/support/global-setup.ts'],
     // For machines that do much else: no test waits for a time to pass.
-    testTimeout: 40_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // A lease that a busy machine let lapse ends a test about leases. What is broken is red twice, and what was repeated is named.
     retry: process.env['CI'] === 'true' ? 1 : 0,
     // Two for each core: many tests wait for a lease to end or a process to start. Storms have their cores for themselves.
@@ -60,10 +62,9 @@ export default defineConfig({
           name: 'http',
           include: lane === 'slow' ? [] : overHttp,
           exclude: excluded,
-          testTimeout: 60_000,
         },
       },
-      { test: { ...shared, name: 'e2e', include: filesIn('test/e2e'), exclude, testTimeout: 60_000 } },
+      { test: { ...shared, name: 'e2e', include: filesIn('test/e2e'), exclude } },
       { test: { ...shared, name: 'chaos', include: filesIn('test/chaos'), exclude, testTimeout: 180_000 } },
     ],
   },

@@ -26,7 +26,12 @@ function doors(): Record<string, string> {
 
 /** Runs the test files of the page as a user does, in a process of their own. */
 async function vitest(folder: string, env: Record<string, string> = {}) {
-  const test = { isolate: false, maxWorkers: 1, server: { deps: { external: [`${root}/.cache/`] } } };
+  const test = {
+    isolate: false,
+    maxWorkers: 1,
+    testTimeout: 60_000,
+    server: { deps: { external: [`${root}/.cache/`] } },
+  };
   const config = JSON.stringify({ resolve: { alias: doors() }, test });
   writeFileSync(join(folder, 'vitest.config.mjs'), `export default ${config};`);
   const report = join(folder, 'report.json');
@@ -39,7 +44,7 @@ async function vitest(folder: string, env: Record<string, string> = {}) {
   return testResults.map(({ name, message, status }) => ({ name: name.slice(folder.length + 1), message, status }));
 }
 
-test('every test on the page passes, offline where it says so', { timeout: 120_000 }, async () => {
+test('every test on the page passes, offline where it says so', { timeout: 300_000 }, async () => {
   const { folder } = pageFiles(page, pageFolder({ inCheckout: true }));
   await using provider = await startRawProvider(chat(() => ({ text: 'Hello to you.' })));
   const passed = (name: string) => ({ name, message: '', status: 'passed' });

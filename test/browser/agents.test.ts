@@ -22,7 +22,7 @@ describeInBrowser('the agents', () => {
     const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'gated', exact: true }) });
     await row.getByText('gpt-4o-mini').waitFor();
     // Runs are counted as they end, and the list asks again by itself.
-    await expect.poll(() => row.textContent(), { timeout: 20_000 }).toContain('1');
+    await expect.poll(() => row.textContent()).toContain('1');
     await opened.checkView('agents');
     await row.getByRole('link').click();
     await page.waitForURL('**/agents/gated');

@@ -39,11 +39,9 @@ describeInBrowser('the fleet', () => {
     await figure.getByText('as a table').click();
     const numbers = figure.getByRole('table').last();
     // A run within half a minute is two a minute; it shows once it is counted.
-    await expect.poll(() => numbers.textContent(), { timeout: 20_000 }).toMatch(/started.*ended/);
+    await expect.poll(() => numbers.textContent()).toMatch(/started.*ended/);
     await expect
-      .poll(async () => /[1-9]/.test((await numbers.locator('td.end').allTextContents()).join(' ')), {
-        timeout: 20_000,
-      })
+      .poll(async () => /[1-9]/.test((await numbers.locator('td.end').allTextContents()).join(' ')))
       .toBe(true);
     await opened.checkView('fleet');
     await page.getByRole('button', { name: 'The last week' }).click();

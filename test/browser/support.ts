@@ -132,7 +132,7 @@ export class ConsolePage {
       reducedMotion: 'reduce',
       permissions: ['clipboard-read', 'clipboard-write'],
     });
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(60_000);
     onTestFinished(() => context.close());
     return new ConsolePage(context, await context.newPage(), url);
   }

@@ -75,7 +75,7 @@ test('a worker that was paused alone runs its own job at most once more', async 
   // Only Redis shows that the lease has ended: its lock keys are gone.
   await world.locksGone();
   world.worker.signal('SIGCONT');
-  await until('all have begun again', () => world.provider.calls.length === 2 * runs.length, 20_000);
+  await until('all have begun again', () => world.provider.calls.length === 2 * runs.length);
   world.provider.gates.open(gate);
   for (const run of runs) {
     const { view } = await world.ended(run);

@@ -55,7 +55,7 @@ test('runs in calls whose workers are killed twice in a row stay in their queue'
   await until('all calls are under way', () => world.fleet.executions.length === runs.length);
   await world.worker.kill();
   const next = await world.addWorker();
-  await until('a suspect is watched', () => world.fleet.executions.length > runs.length, 20_000);
+  await until('a suspect is watched', () => world.fleet.executions.length > runs.length);
   await next.kill();
   await world.addWorker();
   world.fleet.openGate('calm');

@@ -1,5 +1,6 @@
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inLanes } from '../../src/shared/base/collections.ts';
 import { s3Artifacts } from '../../src/shared/state/results/s3-artifacts.ts';
 import { openBucket } from '../../src/shared/state/results/s3-bucket.ts';
 import { startS3Server, withoutS3, type S3Server } from '../support/s3-server.ts';
@@ -46,13 +47,14 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
     const names = Array.from({ length: 1_050 }, (_, i) => `r${i}`);
     const { endpoint, bucket: Bucket } = server;
     const client = new S3Client({ endpoint, region: 'eu-central-1', forcePathStyle: true });
-    const put = (name: string) =>
-      client.send(new PutObjectCommand({ Bucket, Key: `many/${run}/spill/${name}`, Body: 'x' }));
-    for (let at = 0; at < names.length; at += 50) await Promise.all(names.slice(at, at + 50).map(put));
+    const put = async (name: string) =>
+      void (await client.send(new PutObjectCommand({ Bucket, Key: `many/${run}/spill/${name}`, Body: 'x' })));
+    await inLanes(names, 50, put);
     client.destroy();
     await store.drop(run);
-    const left = await Promise.all(names.map((name) => store.read(run, name, 0, 1)));
-    expect(left.filter((part) => part !== undefined)).toEqual([]);
+    const left: string[] = [];
+    await inLanes(names, 50, async (name) => void ((await store.read(run, name, 0, 1)) && left.push(name)));
+    expect(left).toEqual([]);
   });
 
   test('a bucket that is not there is reported at the start', async () => {

@@ -137,14 +137,14 @@ export function breakersContract(name: string, makeWorld: () => BreakersWorld): 
       const [one, two] = [await ripe(world), await world.breakers()];
       await probe(one);
       await one[Symbol.asyncDispose]();
-      await expect.poll(() => kindOf(two), { timeout: 10_000 }).toBe('probe');
+      await expect.poll(() => kindOf(two)).toBe('probe');
     });
 
     test('a worker that comes later learns what the others know', async () => {
       const world = makeWorld();
       await fail(await world.breakers(), 5);
       const late = await world.breakers();
-      await expect.poll(() => kindOf(late), { timeout: 10_000 }).toBe('open');
+      await expect.poll(() => kindOf(late)).toBe('open');
     });
   });
 }

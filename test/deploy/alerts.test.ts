@@ -83,7 +83,7 @@ class Watched {
   /** Runs to the end, whatever it is. */
   async run(agent: string, steps: readonly PlannedStep[] = [{ text: 'Yes.' }], more = {}): Promise<void> {
     const run = await this.world.submit(agent, steps, more);
-    await until('the run has ended', async () => (await this.world.mill.get(run.runId)).endedAt, 30_000);
+    await until('the run has ended', async () => (await this.world.mill.get(run.runId)).endedAt);
   }
 
   /** Runs that take every slot of the common workers until their gate opens. */

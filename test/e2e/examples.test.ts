@@ -23,7 +23,7 @@ async function run(
 ): Promise<string> {
   const args = ['--import', hook, `examples/${example}.ts`, ...given];
   const { HOME = '' } = process.env;
-  const options = { cwd: root, env: childEnv({ HOME, ...env }), timeout: 30_000 };
+  const options = { cwd: root, env: childEnv({ HOME, ...env }), timeout: 90_000 };
   return (await promisify(execFile)(process.execPath, args, options)).stdout;
 }
 

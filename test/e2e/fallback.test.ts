@@ -60,5 +60,5 @@ test('when a provider dies, its runs finish at the other one: one transition, no
 
   const views = await Promise.all(handles.map(({ runId }) => mill.get(runId)));
   const total = views.reduce((sum, { costMicrocents }) => sum + costMicrocents, 0);
-  await expect.poll(async () => (await mill.costs({})).totals.costMicrocents, { timeout: 10_000 }).toBe(total);
+  await expect.poll(async () => (await mill.costs({})).totals.costMicrocents).toBe(total);
 });

@@ -143,7 +143,7 @@ test('a film is ordered once although its workers are killed, between two questi
   await studio.crew[0]?.kill();
   provider.nextPoll = stall();
   const second = await fleet.startWorker();
-  await until('the second worker asks', () => provider.to('/videos/video_1').length === 1, 20_000);
+  await until('the second worker asks', () => provider.to('/videos/video_1').length === 1);
   await second.kill();
   await fleet.startWorker();
   const observed = await studio.ended(runId);

@@ -80,7 +80,7 @@ test('a node that waits for its next try occupies no worker, and goes on althoug
   const faults = [{ kind: 'status' as const, status: 503 }];
   const node = nodeWith({ nodeRetry: { max: 2, backoff_ms: 3_000 } }, { text: 'Written.', faults });
   const run = await world.mill.enqueue({ agent: 'plain', input: '', node });
-  await until('the node waits', async () => (await world.mill.get(run.runId)).status === 'suspended', 20_000);
+  await until('the node waits', async () => (await world.mill.get(run.runId)).status === 'suspended');
   expect(await world.mill.get(run.runId)).toMatchObject({ pending: [{ kind: 'retry', id: 'draft' }] });
   await world.worker.kill();
   await world.addWorker();

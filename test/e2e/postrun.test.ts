@@ -64,7 +64,7 @@ test('a worker is killed while it makes a title, and another one makes it', asyn
   await world.worker.exited;
   await world.addWorker();
   world.provider.gates.open('title');
-  await until('the thread has a title', async () => (await eventsOf(world.mill, 'talk')).length > 0, 30_000);
+  await until('the thread has a title', async () => (await eventsOf(world.mill, 'talk')).length > 0);
   expect((await eventsOf(world.mill, 'talk')).map(({ type }) => type)).toEqual(['thread.title_generated']);
   expect((await world.mill.threads.get('talk')).title).toBe('A thread about plans');
   expect(world.provider.titled.length).toBeGreaterThan(1);
@@ -81,7 +81,7 @@ test('a draining worker hands the title it is making to another one', async () =
   expect(await eventsOf(world.mill, 'talk')).toEqual([]);
   world.provider.blockTitles = false;
   await world.addWorker();
-  await until('the thread has a title', async () => (await world.mill.threads.get('talk')).title !== undefined, 20_000);
+  await until('the thread has a title', async () => (await world.mill.threads.get('talk')).title !== undefined);
   expect(world.provider.titled).toHaveLength(2);
 });
 

@@ -20,7 +20,7 @@ test('what a worker did and the command exported replays offline, and departs on
   const { runId } = JSON.parse(started.stdout.split('\n')[0] ?? '') as { runId: string };
   const steps = async () =>
     JSON.parse((await millrace(['get', runId, '--steps', '--json'], { cwd })).stdout) as { source?: string };
-  await until('the archive has it', async () => (await steps()).source === 'archive', 30_000);
+  await until('the archive has it', async () => (await steps()).source === 'archive');
   const file = join(cwd, 'order-7.export.json');
   expect(await millrace(['export', runId, '-o', file], { cwd })).toMatchObject({ code: 0 });
   dev.signal('SIGINT');

@@ -30,7 +30,7 @@ async function failedYesterday(id: string): Promise<RunHandle> {
     { metadata: { shop: id } },
   );
   await world.ended(run);
-  await until('only the archive has it', async () => !(await hasRecord(run.runId)), 20_000);
+  await until('only the archive has it', async () => !(await hasRecord(run.runId)));
   return run;
 }
 

@@ -89,7 +89,7 @@ describe('a task over the queue', () => {
     expect(decided, 'what it decided is emitted before it is done').toBe(2);
     world.worker.signal('SIGKILL');
     await world.addWorker();
-    await until('it is made again', () => did(world, 'cut off').length === 2, 20_000);
+    await until('it is made again', () => did(world, 'cut off').length === 2);
     world.fleet.openGate('open');
     const observed = await world.ended(run);
     expect(observed.view).toMatchObject({ status: 'completed', recoveries: 1 });

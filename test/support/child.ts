@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { childEnv } from './child-env.ts';
 import { builtEntry } from './entries.ts';
 
-const readyMs = 40_000;
+const readyMs = 90_000;
 const keptBytes = 256 * 1024;
 
 /** What a child said when it was ready; `port` or `healthPort` for those that listen. */

@@ -19,7 +19,7 @@ export async function testRedis(
 }
 
 /** Resolves with the first truthy value; throws with `what` after `timeoutMs`. The only way tests wait. */
-export async function until<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 20_000): Promise<NonNullable<T>> {
+export async function until<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 60_000): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const value = await probe();

@@ -80,7 +80,7 @@ export class World {
   /** Resolves once the effect recorder has seen a tool of this run. */
   async toolWorks({ runId }: { readonly runId: string }, times = 1): Promise<void> {
     const mine = () => this.fleet.executions.filter((execution) => execution.runId === runId);
-    await until(`a tool of run ${runId} works`, () => mine().length >= times, 20_000);
+    await until(`a tool of run ${runId} works`, () => mine().length >= times);
   }
 
   /** Enqueues a run that follows the plan. */

@@ -15,7 +15,7 @@ test('many lines run on a real worker; the command is stopped half-way and given
   const count = rounds({ fast: 60, all: 200 });
   const { fleet, out, env, args } = await batchWorld(numbered(count));
   const first = new CliCommand([...args, '--window', '10'], { env });
-  await until('a quarter of the lines', async () => (await doneOf(fleet.mill)) >= count / 4, 30_000);
+  await until('a quarter of the lines', async () => (await doneOf(fleet.mill)) >= count / 4);
   first.signal('SIGINT');
   expect(await first.exited).toBe(130);
   expect(first.stderr).toMatch(
@@ -63,7 +63,7 @@ test('a command that was killed goes on in a file whose bad line was corrected, 
   lines[1] = { custom_id: 'q1' };
   const { fleet, file, out, env, args } = await batchWorld(lines);
   const first = new CliProcess([...args, '--window', '8'], { env });
-  await until('a quarter of the lines', async () => (await doneOf(fleet.mill)) >= count / 4, 30_000);
+  await until('a quarter of the lines', async () => (await doneOf(fleet.mill)) >= count / 4);
   first.signal('SIGKILL');
   await first.exited;
   expect(first.stderr).toContain(`${file}:2: validation: the line needs \`input\`, the text for the agent`);

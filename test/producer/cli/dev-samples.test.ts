@@ -28,7 +28,7 @@ test('a first start leaves runs to look at: answered, failed, and one that waits
   const runs = async () => JSON.parse((await millrace(['runs', '--json'], { cwd })).stdout) as readonly Sample[];
   const states = async () => (await runs()).map(({ agent, status }) => `${agent} ${status}`).toSorted();
   const all = ['refunds suspended', 'summarise completed', 'support completed', 'support failed'];
-  await until('the samples to be there', async () => (await states()).join() === all.join(), 30_000);
+  await until('the samples to be there', async () => (await states()).join() === all.join());
   expect((await millrace(['approvals'], { cwd })).stdout).toContain('refund_order');
   dev.signal('SIGINT');
   expect(await dev.exited).toBe(0);

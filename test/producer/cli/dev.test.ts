@@ -131,7 +131,7 @@ test('nothing of a stack outlives a dev that is killed', async () => {
   const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready'), await redisPid(state)];
   expect(parts.every(isAlive)).toBe(true);
   process.kill(dev.pid, 'SIGKILL');
-  await until('every part to end', () => !parts.some(isAlive), 20_000);
+  await until('every part to end', () => !parts.some(isAlive));
 }, 60_000);
 
 test('a stack under npm ends when npm and its shell do', async () => {
@@ -142,11 +142,11 @@ test('a stack under npm ends when npm and its shell do', async () => {
     env: childEnv({ npm_lifecycle_event: 'start', PORT: String(await freePort()), WORKER_PORT: '0' }),
   });
   const note = join(cwd, '.millrace/dev.json');
-  await until('the stack to run', () => existsSync(note), 30_000);
+  await until('the stack to run', () => existsSync(note));
   const { pid } = devState.parse(JSON.parse(readFileSync(note, 'utf8')));
   onTestFinished(() => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
   shell.kill('SIGKILL');
-  await until('dev to end', () => !isAlive(pid), 20_000);
+  await until('dev to end', () => !isAlive(pid));
   expect(existsSync(note)).toBe(false);
 }, 60_000);
 

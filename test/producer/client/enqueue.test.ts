@@ -245,7 +245,7 @@ test('with a replica that follows the level `replica` accepts runs', async () =>
     await leader.incr('probe');
     return (await follower.info('replication')).includes('master_link_status:up') && (await leader.wait(1, 100)) === 1;
   };
-  await until('the replica follows', follows, 15_000);
+  await until('the replica follows', follows);
   const mill = new Millrace({ redis: primary.url, durability: 'replica' });
   onTestFinished(() => mill.close());
   expect(await mill.enqueue(request)).toMatchObject({ status: 'queued' });

@@ -33,7 +33,7 @@ class Output {
   stderr = '';
 
   /** Waits until the output so far has a text. */
-  async says(text: string | RegExp, timeoutMs = 20_000): Promise<void> {
+  async says(text: string | RegExp, timeoutMs = 60_000): Promise<void> {
     const all = () => `${this.stdout}\n${this.stderr}`;
     const matches = () => (typeof text === 'string' ? all().includes(text) : text.test(all()));
     try {
