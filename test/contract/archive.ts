@@ -1,17 +1,46 @@
 import { describe, expect, test } from 'vitest';
-import { type ArchiveDeps, type ArchiveStore, openArchive } from '../../src/shared/state/archive/archive.ts';
+import {
+  type ArchiveDeps,
+  type ArchiveStore,
+  openArchive,
+  type WrittenRun,
+} from '../../src/shared/state/archive/archive.ts';
 import { newRunId } from '../../src/shared/base/ids.ts';
-import type { ArchivedRun } from '../../src/shared/contract/archive/archived-run.ts';
+import { type ArchivedRun, archivedText, lineKinds } from '../../src/shared/contract/archive/archived-run.ts';
+import { recordToHash } from '../../src/shared/contract/run.ts';
 import type { FilesWorld } from './files-world.ts';
 import { aRecord } from './run-fixtures.ts';
 
 const ttlS = 3_600;
 const text = (length: number) => Array.from({ length }, (_, i) => String.fromCodePoint(33 + ((i * i) % 90))).join('');
 
-/** A run that ended as soon as it was made, as the archive has it; `system` is anything that was known of it. */
-export function archived(runId: string, tenant: string, at: string, system = ''): ArchivedRun {
-  const record = aRecord({ runId, tenant, createdAt: at, status: 'completed', endedAt: at });
-  return { v: 1, runId, tenant, record, journal: [], events: [], decisions: [], children: [], initial: { system } };
+/** A run that ended as soon as it was made, as the archive has it. */
+export function archived(runId: string, tenant: string, at: string, input = ''): ArchivedRun {
+  const request = { agent: 'support', input };
+  const record = aRecord({ runId, tenant, request, createdAt: at, updatedAt: at, status: 'completed', endedAt: at });
+  return { runId, tenant, record, journal: [], events: [], earlier: [], decisions: [], children: [], firstTokens: {} };
+}
+
+/** The same on its way into the archive. */
+export function written({ record, journal, events, earlier, decisions, ...about }: ArchivedRun): WrittenRun {
+  const { runId, createdAt, endedAt = createdAt } = record;
+  const fields = Object.entries(recordToHash(record)).map(([name, value]) => `${lineKinds.field}${name} ${value}`);
+  const json = (kind: string, values: readonly unknown[]) => values.map((value) => kind + JSON.stringify(value));
+  const lines = [
+    ...fields,
+    ...json(lineKinds.entry, journal),
+    ...json(lineKinds.event, events),
+    ...json(lineKinds.earlier, earlier),
+    ...json(lineKinds.decision, decisions),
+  ];
+  return { runId, createdAt, endedAt, text: archivedText(about, lines.map((line) => `${line}\n`).join('')) };
+}
+
+/** Writes one run. */
+export async function writeOne(archive: ArchiveStore, run: WrittenRun): Promise<number> {
+  const [result] = await archive.write([run]);
+  if (result?.status !== 'fulfilled') throw result?.reason;
+  return result.value;
 }
 
 /** What the archive promises in all stores. `leftovers`: the names of everything that has bytes in the store. */
@@ -23,22 +52,16 @@ export function archiveContract(
     const { deps } = await world.process();
     return openArchive({ ...deps, kind: world.store.kind, ttlS, maxRedisBytes: 1_000_000, ...options });
   };
-  const ended = ({ clock }: FilesWorld, tenant = 'a') => {
-    const at = new Date(clock.nowMs).toISOString();
-    return { runId: newRunId(clock.nowMs), tenant, createdAt: at, endedAt: at };
-  };
-  type Ended = ReturnType<typeof ended>;
-  const content = (run: Ended, system?: string) => archived(run.runId, run.tenant, run.endedAt, system);
-  const json = (run: Ended, system?: string) => JSON.stringify(content(run, system));
+  const ended = ({ clock }: FilesWorld, input = '', afterMs = 0): ArchivedRun =>
+    archived(newRunId(clock.nowMs), 'a', new Date(clock.nowMs + afterMs).toISOString(), input);
 
   describe(`${name} as archive`, () => {
     test('a run comes back as it was written, in another process, for its tenant only', async () => {
       const world = await makeWorld();
-      const run = ended(world);
-      const system = `${text(10_000)} 🧪`;
-      expect(await (await makeArchive(world)).write(run, json(run, system))).toBeGreaterThan(0);
+      const run = ended(world, `${text(10_000)} 🧪`);
+      expect(await writeOne(await makeArchive(world), written(run))).toBeGreaterThan(0);
       const other = await makeArchive(world);
-      expect(await other.read('a', run.runId)).toEqual(content(run, system));
+      expect(await other.read('a', run.runId)).toEqual(run);
       expect(await other.read('b', run.runId)).toBeUndefined();
       expect(await other.read('a', newRunId(world.clock.nowMs))).toBeUndefined();
     });
@@ -46,10 +69,11 @@ export function archiveContract(
     test('the same run again replaces it, also with less', async () => {
       const world = await makeWorld();
       const archive = await makeArchive(world);
-      const run = ended(world);
-      await archive.write(run, json(run, text(300_000)));
-      await archive.write(run, json(run, 'short'));
-      expect(await archive.read('a', run.runId)).toEqual(content(run, 'short'));
+      const run = ended(world, text(300_000));
+      const short = archived(run.runId, 'a', run.record.createdAt, 'short');
+      await writeOne(archive, written(run));
+      await writeOne(archive, written(short));
+      expect(await archive.read('a', run.runId)).toEqual(short);
       expect(await world.leftovers()).toEqual([`run-${run.runId}`]);
     });
 
@@ -57,10 +81,10 @@ export function archiveContract(
       const world = await makeWorld();
       const archive = await makeArchive(world, { ttlS: 1 });
       const run = ended(world);
-      await archive.write(run, json(run));
+      await writeOne(archive, written(run));
       await endOf(world, `run-${run.runId}`, 10_000);
       expect(await archive.read('a', run.runId)).toBeUndefined();
-      expect(await archive.write(run, json(run))).toBe(0);
+      expect(await writeOne(archive, written(run))).toBe(0);
       expect(await world.leftovers()).toEqual([]);
     });
 
@@ -68,11 +92,11 @@ export function archiveContract(
       const world = await makeWorld();
       const archive = await makeArchive(world);
       const run = ended(world);
-      await archive.write(run, json(run));
+      await writeOne(archive, written(run));
       expect(await archive.drop('b', run.runId)).toBe(false);
-      expect(await archive.read('a', run.runId)).toEqual(content(run));
+      expect(await archive.read('a', run.runId)).toEqual(run);
       expect(await archive.drop('a', run.runId)).toBe(true);
-      expect(await archive.write(run, json(run))).toBe(0);
+      expect(await writeOne(archive, written(run))).toBe(0);
       expect(await archive.read('a', run.runId)).toBeUndefined();
       expect(await world.leftovers()).toEqual([]);
     });
@@ -85,22 +109,49 @@ export function archiveContract(
       const blobs = await deps.blobs();
       const late: typeof blobs = {
         ...blobs,
-        async put(...args) {
+        async putAll(...args) {
           await other.drop('a', run.runId);
-          await blobs.put(...args);
+          return await blobs.putAll(...args);
         },
       };
-      expect(await (await makeArchive(world, { blobs: async () => late })).write(run, json(run))).toBe(0);
+      expect(await writeOne(await makeArchive(world, { blobs: async () => late }), written(run))).toBe(0);
       expect(await world.leftovers()).toEqual([]);
     });
 
     test('a run that begins with the same id after the erasure is kept again', async () => {
       const world = await makeWorld();
       const archive = await makeArchive(world);
-      const run = ended(world);
+      const run = ended(world, '', 1_000);
       await archive.drop('a', run.runId);
-      const at = new Date(world.clock.nowMs + 1_000).toISOString();
-      expect(await archive.write({ ...run, createdAt: at, endedAt: at }, json(run))).toBeGreaterThan(0);
+      expect(await writeOne(archive, written(run))).toBeGreaterThan(0);
+    });
+
+    test('of many runs at once each is kept, or left out, by itself', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const runs = Array.from({ length: 20 }, (_, i) => ended(world, text(100 * i)));
+      const past = ended(world, '', -2 * ttlS * 1_000);
+      const [, erased] = runs;
+      await archive.drop('a', erased?.runId ?? '');
+      const results = await archive.write([...runs, past].map(written));
+      const isKept = [...runs, past].map((run) => run !== erased && run !== past);
+      expect(results.map((result) => result.status === 'fulfilled' && result.value > 0)).toEqual(isKept);
+      const read = await Promise.all([...runs, past].map(async ({ runId }) => await archive.read('a', runId)));
+      expect(read).toEqual([...runs, past].map((run, i) => (isKept[i] ? run : undefined)));
+      expect(await archive.write([])).toEqual([]);
+    });
+
+    test('a line that is damaged hides no other', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const run = ended(world);
+      const { text: whole, ...facts } = written(run);
+      await writeOne(archive, { ...facts, text: `${whole}J{"v":1,"t":\nE\nX?\nRattempts [{\n` });
+      expect(await archive.read('a', run.runId)).toMatchObject({
+        runId: run.runId,
+        journal: [],
+        record: { status: 'completed' },
+      });
     });
 
     test('a definition is found by its digest', async () => {
@@ -117,7 +168,7 @@ export function archiveContract(
       const blobs = await (await world.process()).deps.blobs();
       const run = ended(world);
       const put = (bytes: Buffer) => blobs.put(`run-${run.runId}`, 'record', bytes, world.clock.nowMs + 60_000);
-      await put(Buffer.from([1, 2, 3, 4]));
+      await put(Buffer.from([2, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
       await put(Buffer.from([9, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('another version');

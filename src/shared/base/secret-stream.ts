@@ -13,8 +13,11 @@ export class SecretForms {
   readonly #byStart: ReadonlyMap<number, readonly string[]>;
   readonly #byFirst: ReadonlyMap<string, readonly string[]>;
   readonly #longest: number;
+  /** Undefined: they are so many that to look for each costs more than one pass for all. */
+  readonly #few: readonly string[] | undefined;
 
   constructor(forms: readonly string[]) {
+    this.#few = forms.length <= maxFew ? forms : undefined;
     this.#longest = Math.max(0, ...forms.map((form) => form.length));
     this.#byStart = Map.groupBy(forms, (form) => startAt(form, 0));
     this.#byFirst = Map.groupBy(forms, (form) => form.charAt(0));
@@ -23,6 +26,9 @@ export class SecretForms {
 
   /** The first `end` characters with a mark for each secret in them, and the rest. What reaches over the end is marked. */
   mask({ text, covered }: Rest, end: number, mark: string): { readonly clean: string; readonly rest: Rest } {
+    // Mostly there is nothing to mark, and the search for one text is many times as fast as a pass for all.
+    if (covered === 0 && end === text.length && this.#few?.every((form) => !text.includes(form)))
+      return { clean: text, rest: { text: '', covered: 0 } };
     let clean = '';
     let at = 0;
     for (const [from, to] of this.#spans(text, covered)) {
@@ -61,6 +67,7 @@ export class SecretForms {
 }
 
 const startNumbers = 2 ** 16;
+const maxFew = 64;
 
 /** A number for three characters, the same for the same ones. */
 function startAt(text: string, at: number): number {

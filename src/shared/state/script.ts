@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { Cluster } from 'ioredis';
 import { RunError } from '../base/errors.ts';
 import { auditOf, isAudited } from '../contract/audit.ts';
 import { isDelta, isLifecycle, type EventBody, type EventEnvelope } from '../contract/event.ts';
@@ -53,6 +54,37 @@ export async function runScript(
   }
 }
 
+/** What one call of a script is made of, see {@link runScript}. */
+export interface ScriptCall {
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number | Buffer)[];
+  readonly doing: string;
+}
+
+/**
+ * Runs a script once for each call. They leave in one write, which costs a fraction of a write for each; in a Cluster each goes to its
+ * node. One that fails keeps no other from running.
+ */
+export async function runScriptAll(
+  redis: RedisConnection,
+  script: LuaScript,
+  calls: readonly ScriptCall[],
+): Promise<PromiseSettledResult<unknown>[]> {
+  const alone = ({ keys, args, doing }: ScriptCall) => runScript(redis, script, keys, args, { doing });
+  if (redis instanceof Cluster) return await Promise.allSettled(calls.map(alone));
+  const pipeline = redis.pipeline();
+  for (const { keys, args } of calls) pipeline.evalsha(script.sha, keys.length, ...keys, ...args);
+  const replies = (await pipeline.exec()) ?? [];
+  return await Promise.allSettled(
+    calls.map(async (call, i) => {
+      const [error, reply] = replies[i] ?? [new Error('no reply')];
+      if (!error) return reply;
+      if (error.message.startsWith('NOSCRIPT')) return await alone(call);
+      throw redisError(error, call.doing);
+    }),
+  );
+}
+
 /** Sends the commands of a pipeline or a transaction. Throws the first error among the answers. */
 export async function sendAll(commands: ReturnType<RedisConnection['multi']>): Promise<void> {
   const answers = await commands.exec();
@@ -96,11 +128,16 @@ export async function runOnRun(
   args: readonly (string | number)[],
   { doing, auditKey }: { readonly doing: string; readonly auditKey?: string | undefined },
 ): Promise<unknown> {
+  const own = keysOfRun({ keys, lifecycle }, runId);
+  return await runScript(redis, script, auditKey === undefined ? own : [...own, auditKey], args, { doing });
+}
+
+/** The keys of a script about one run, see {@link runOnRun}. */
+export function keysOfRun({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecycle'>, runId: string): string[] {
   const { run, journal, events, decided, decisions, later, relayed } = keys;
   const before = [run, journal, events].map((key) => key(runId));
   const after = [decided, decisions, later, relayed].map((key) => key(runId));
-  const own = [...before, lifecycle.keyOf(runId), ...after];
-  return await runScript(redis, script, auditKey === undefined ? own : [...own, auditKey], args, { doing });
+  return [...before, lifecycle.keyOf(runId), ...after];
 }
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */

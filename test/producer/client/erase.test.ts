@@ -7,7 +7,7 @@ import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { stillReferredTo } from '../../../src/producer/client/erase/references.ts';
 import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, newRunId, sha256 } from '../../../src/shared/base/ids.ts';
-import { archived } from '../../contract/archive.ts';
+import { archived, writeOne, written } from '../../contract/archive.ts';
 import { submitBatch } from '../../support/batches.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { until } from '../../support/redis.ts';
@@ -233,7 +233,7 @@ test('a child that cannot be read goes with a parent whose record has its id', a
   onTestFinished(() => core.close());
   const at = new Date().toISOString();
   const run = { ...archived(parent, 'default', at), children: [{ runId: child }] };
-  await core.archive.write({ runId: parent, tenant: 'default', createdAt: at, endedAt: at }, JSON.stringify(run));
+  await writeOne(core.archive, written(run));
   await redis.del(keys.run(parent));
   expect((await mill.erase({ run: parent })).receipt).toMatchObject({
     runs: [parent, child].sort(),

@@ -74,6 +74,22 @@ test('what an ended run did is archived, and only then goes from Redis at its ti
   expect(world.outcomes).toEqual([{ kind: 'written', bytes: expect.any(Number) }]);
 });
 
+test('a long log is archived as a whole, and has the time of the first token of each step', async () => {
+  const world = await archiverWorld();
+  const runId = newRunId(Date.now());
+  const step = (number: number) =>
+    event(runId, 1, { type: 'step.start', stepNumber: number, model: 'm', modelSource: 'agent' });
+  const notes = Array.from({ length: 600 }, (_, i) => event(runId, 2, { type: 'text.complete', text: `${i}` }));
+  const delta = (second: number) => event(runId, second, { type: 'text.delta', delta: 'a', model: 'm' });
+  const events = [step(1), delta(3), delta(4), ...notes, delta(5), step(2), ...notes, delta(6), delta(7)];
+  const run = await world.endedRun([result('shipped')], { record: { runId }, events });
+  world.start();
+  const archived = await world.archived(run);
+  expect(archived.events.filter(({ type }) => type === 'text.complete')).toHaveLength(1_200);
+  expect(archived.events.some(({ type }) => type === 'text.delta')).toBe(false);
+  expect(archived.firstTokens).toEqual({ 1: at(3), 2: at(6) });
+});
+
 test('results of secret tools, known credentials and what looks like one are in no archive', async () => {
   const world = await archiverWorld();
   const run = await world.endedRun([
@@ -142,9 +158,9 @@ test('while the store is away nothing goes, and afterwards everything is written
   let isAway = true;
   const blobs: Blobs = {
     ...world.inRedis,
-    async put(...args) {
+    async putAll(...args) {
       if (isAway) throw new RunError('queue_unavailable', 'the bucket does not answer');
-      await world.inRedis.put(...args);
+      return await world.inRedis.putAll(...args);
     },
   };
   const runs = await Promise.all([1, 2, 3].map(() => world.endedRun([result('shipped')])));

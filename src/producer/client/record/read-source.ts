@@ -38,9 +38,8 @@ export async function readRun(runId: string, client: TenantClient): Promise<Read
   const wasRedriven = logStart > 0;
   if (record && !isTerminalStatus(record.status) && !wasRedriven) return await readLive(record, client);
   const archived = await client.core.archive.read(client.tenant, runId).catch((error: unknown) => {
-    // What it did before a redrive must not hide what it does now.
-    const isLive = record !== undefined && !isTerminalStatus(record.status);
-    if (isLive && error instanceof RunError && error.code !== 'queue_unavailable') return undefined;
+    // What is damaged there must not hide what Redis has.
+    if (record && error instanceof RunError && error.code !== 'queue_unavailable') return undefined;
     throw error;
   });
   // One that was redriven since has ended again, and may be archived as it was before.
@@ -54,15 +53,14 @@ async function fromArchive(
   { events, earlier, decisions, definition, ...source }: ArchivedRun,
   client: TenantClient,
 ): Promise<ReadRun> {
-  const messages = source.initial?.messages ?? (await readBeginningOf(source.record, client));
-  const initial = messages && { ...source.initial, messages: [...messages] };
+  const beginning = await readBeginningOf(source.record, client);
   return {
     from: 'archive',
     source: defined({
       ...source,
       events: events as RunEvent[],
-      earlier: earlier as RunEvent[] | undefined,
-      initial: initial ?? source.initial,
+      earlier: earlier as readonly RunEvent[],
+      beginning,
     }),
     decisions,
     definition,
@@ -80,7 +78,7 @@ async function readLive(
   before?: { readonly archived: ArchivedRun; readonly upTo: number },
 ): Promise<ReadRun> {
   const { runId } = record;
-  const [events, journal, decisions, messages] = await Promise.all([
+  const [events, journal, decisions, beginning] = await Promise.all([
     readEvents(runId, client),
     reach(client, async ({ core, redis }) => await redis.lrange(core.keys.journal(runId), 0, -1)),
     reach(client, async (at) => await loadDecisions(runId, at)),
@@ -88,10 +86,9 @@ async function readLive(
   ]);
   const entries = journal.flatMap(entryIn);
   const children = await readChildren(childIdsOf(entries, events), client);
-  const initial = messages && { messages: [...messages] };
   const { firstTokens, truncated } = before?.archived ?? {};
   const earlier = before && (earlierIn(before.archived, before.upTo) as RunEvent[]);
-  const source = defined({ record, journal: entries, events, earlier, firstTokens, truncated, children, initial });
+  const source = defined({ record, journal: entries, events, earlier, firstTokens, truncated, children, beginning });
   return { from: 'live', source, decisions, definition: record.definition };
 }
 

@@ -1,58 +1,54 @@
 import { z } from 'zod';
 import { RunError } from '../../base/errors.ts';
-import { isRecord } from '../../base/json.ts';
-import { runId } from '../../base/ids.ts';
-import { decisionRecord } from '../decisions.ts';
+import { jsonOr, jsonText } from '../../base/json.ts';
+import { type DecisionRecord, decisionRecord } from '../decisions.ts';
 import { isDelta } from '../event.ts';
-import { journalEntry } from '../journal/journal.ts';
-import { message } from '../message.ts';
-import { runRecord } from '../run.ts';
+import { type JournalEntry, journalEntry } from '../journal/journal.ts';
+import { legibleRecord } from '../run-record.ts';
+import type { RunRecord } from '../run.ts';
 import { childView } from './run-steps.ts';
 
-export const archivedRunVersion = 1;
+export const archivedRunVersion = 2;
 
 /** A digest of an agent's definition, under which the archive keeps it. */
 export const definitionDigest = z.string().regex(/^[0-9a-f]{16,64}$/, 'must be hexadecimal digits');
 
 /** An event as it was written; a later version may have written types and fields that this one does not know. */
 const keptEvent = z.looseObject({ type: z.string(), sequenceNumber: z.int().min(1), timestamp: z.string() });
+type KeptEvent = z.infer<typeof keptEvent>;
+
+/** What is known of an archived run beside what it wrote itself. */
+const aboutRun = z.object({
+  v: z.literal(archivedRunVersion),
+  runId: z.string(),
+  tenant: z.string(),
+  /** Of the agent that it began with. */
+  definition: definitionDigest.optional(),
+  children: z.array(childView).readonly(),
+  /** When the first token of each step arrived, by the number of the step: the delta itself is not kept. */
+  firstTokens: z.record(z.string(), z.string()),
+  /** Parts were too long, or were gone when it was written. */
+  truncated: z.literal(true).optional(),
+});
+export type AboutRun = Omit<z.infer<typeof aboutRun>, 'v'>;
 
 /**
  * What the archive keeps of a run that has ended: what it was asked, and everything that it wrote, masked, so that whatever is
  * shown of a run that works can be shown of this one in the same way.
  */
-export const archivedRun = z.object({
-  v: z.literal(archivedRunVersion),
-  runId,
-  tenant: z.string(),
-  record: runRecord,
+export interface ArchivedRun extends AboutRun {
+  readonly record: RunRecord;
   /** The results of secret tools have no content. */
-  journal: z.array(journalEntry),
+  readonly journal: readonly JournalEntry[];
   /** Without text deltas. */
-  events: z.array(keptEvent),
+  readonly events: readonly KeptEvent[];
   /** Of a run that was redriven: those from before, earlier ends among them. `events` has one end, the last. */
-  earlier: z.array(keptEvent).optional(),
-  /** When the first token of each step arrived, by the number of the step: the delta itself is not kept. */
-  firstTokens: z.record(z.string(), z.string()).optional(),
-  decisions: z.array(decisionRecord),
-  children: z.array(childView),
-  initial: z
-    .object({
-      /** What the model had as its instructions. Absent: it is not known. */
-      system: z.string().optional(),
-      /** The conversation before the first answer. Absent: what the request says is all of it. */
-      messages: z.array(message).optional(),
-    })
-    .optional(),
-  /** Of the agent that it began with. */
-  definition: definitionDigest.optional(),
-  /** Parts were too long, or were gone when it was written. */
-  truncated: z.literal(true).optional(),
-});
-export type ArchivedRun = z.infer<typeof archivedRun>;
+  readonly earlier: readonly KeptEvent[];
+  readonly decisions: readonly DecisionRecord[];
+}
 
 /** All events of an archived run up to a number: those that a redrive took out of its log. */
-export function earlierIn({ earlier = [], events }: ArchivedRun, upTo: number): ArchivedRun['events'] {
+export function earlierIn({ earlier, events }: ArchivedRun, upTo: number): ArchivedRun['events'] {
   return [...earlier, ...events].filter(({ sequenceNumber }) => sequenceNumber <= upTo);
 }
 
@@ -62,19 +58,60 @@ export function isFirstToken(type: string): boolean {
 }
 
 /**
- * What the archive has of a run, as far as this version can read it: entries of a later one are left out. Throws
- * `run_state_version_unsupported` and `run_state_malformed`.
+ * What the lines of an archived run are, by their first character. They are copied as they stand in Redis, so that writing them costs
+ * little, and one that cannot be read hides no other. A field of the record is its name, a space, and its value; the others are JSON.
  */
-export function archivedFrom(found: unknown, runId: string): ArchivedRun {
-  const kept = isRecord(found) ? found : {};
-  if (kept['v'] !== archivedRunVersion)
-    throw new RunError('run_state_version_unsupported', `run ${runId} was archived in another version`);
-  const lines: readonly unknown[] = Array.isArray(kept['journal']) ? kept['journal'] : [];
-  const journal = lines.flatMap((line) => journalEntry.safeParse(line).data ?? []);
-  const parsed = archivedRun.safeParse({ ...kept, journal });
-  if (!parsed.success)
-    throw new RunError('run_state_malformed', `what the archive has of run ${runId} cannot be read`, {
-      cause: parsed.error,
+export const lineKinds = { about: 'A', field: 'R', entry: 'J', decision: 'D', event: 'E', earlier: 'B' } as const;
+
+/** The text of an archived run. `lines` are all but the first, each with a newline at its end. */
+export function archivedText(about: AboutRun, lines: string): string {
+  return `${lineKinds.about}${jsonText({ v: archivedRunVersion, ...about })}\n${lines}`;
+}
+
+/** Whose run is this the text of? Undefined for what is none. */
+export function tenantOfArchived(text: string): string | undefined {
+  const about = z.object({ tenant: z.string() }).safeParse(jsonOr(text.slice(1, text.indexOf('\n'))));
+  return about.data?.tenant;
+}
+
+/**
+ * What the archive has of a run, as far as this version can read it: lines that are damaged, or that a later version wrote, are left
+ * out. Throws `run_state_version_unsupported` and `run_state_malformed`.
+ */
+export function archivedFrom(text: string, runId: string): ArchivedRun {
+  const lines = Map.groupBy(text.split('\n'), (line) => line.charAt(0));
+  const bodies = (kind: keyof typeof lineKinds) => (lines.get(lineKinds[kind]) ?? []).map((line) => line.slice(1));
+  const all = <T>(kind: keyof typeof lineKinds, schema: z.ZodType<T>): T[] =>
+    bodies(kind).flatMap((body) => {
+      const parsed = schema.safeParse(jsonOr(body));
+      return parsed.success ? [parsed.data] : [];
     });
-  return parsed.data;
+  const [found = ''] = bodies('about');
+  const about = aboutRun.safeParse(jsonOr(found));
+  if (!about.success) {
+    const version = z.object({ v: z.int() }).safeParse(jsonOr(found)).data?.v;
+    if (version !== undefined && version !== archivedRunVersion)
+      throw new RunError('run_state_version_unsupported', `run ${runId} was archived in another version`);
+    throw new RunError('run_state_malformed', `what the archive has of run ${runId} cannot be read`, {
+      cause: about.error,
+    });
+  }
+  const { v: _, ...known } = about.data;
+  return {
+    ...known,
+    record: legibleRecord(hashOf(bodies('field'))),
+    journal: all('entry', journalEntry),
+    events: all('event', keptEvent),
+    earlier: all('earlier', keptEvent),
+    decisions: all('decision', decisionRecord),
+  };
+}
+
+function hashOf(fields: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    fields.map((field) => {
+      const at = field.indexOf(' ');
+      return [field.slice(0, at), field.slice(at + 1)];
+    }),
+  );
 }

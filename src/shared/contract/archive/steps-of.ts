@@ -14,7 +14,7 @@ import { shownMessage } from './shown.ts';
 import { StepDrafts, type CallDraft } from './step-drafts.ts';
 
 /** All that is known of a run, wherever it was read. */
-export interface RunSource extends Pick<ArchivedRun, 'record' | 'initial' | 'firstTokens' | 'truncated'> {
+export interface RunSource extends Pick<ArchivedRun, 'record' | 'truncated'> {
   readonly journal: readonly JournalEntry[];
   /** With or without deltas. */
   readonly events: readonly RunEvent[];
@@ -22,11 +22,15 @@ export interface RunSource extends Pick<ArchivedRun, 'record' | 'initial' | 'fir
   readonly earlier?: readonly RunEvent[] | undefined;
   /** What their own records say. */
   readonly children: readonly ChildView[];
+  /** Where the log has no deltas: when the first token of each step came, by the number of the step. */
+  readonly firstTokens?: ArchivedRun['firstTokens'] | undefined;
+  /** The conversation before the first answer. Absent: what the request says is all of it. */
+  readonly beginning?: readonly Message[] | undefined;
 }
 
 /** The steps of a run, and everything else that one page about it shows. Never throws for a journal that makes no sense: it shows what it can. */
 export function stepsOf(
-  { record, journal, events: log, earlier = [], children, initial, firstTokens = {}, truncated }: RunSource,
+  { record, journal, events: log, earlier = [], children, beginning, firstTokens = {}, truncated }: RunSource,
   { source, redactor }: { readonly source: RunSteps['source']; readonly redactor: Redactor },
 ): RunSteps {
   const events = [...earlier, ...log];
@@ -41,15 +45,14 @@ export function stepsOf(
     if (first !== undefined) step.firstTokenAt = first;
     for (const call of step.calls) timeOf(call);
   }
-  const system = initial?.system ?? drafts.prompt;
   const { runId, status, error, createdAt: queuedAt, startedAt, endedAt } = record;
-  const beginning = [...systemOf(system, redactor), ...beginningOf(record, initial?.messages, redactor)];
+  const initial = [...systemOf(drafts.prompt, redactor), ...beginningOf(record, beginning, redactor)];
   const isCut = truncated ?? isMissing({ record, journal, events });
   return defined({
     runId,
     status,
     source,
-    initial: beginning,
+    initial,
     steps: drafts.steps,
     ...courseOf(record, journal, events),
     children: childrenOf(drafts, facts, children),

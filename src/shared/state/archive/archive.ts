@@ -1,19 +1,22 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
-import { isRecord } from '../../base/json.ts';
-import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-run.ts';
+import { isRecord, jsonOr } from '../../base/json.ts';
+import { type ArchivedRun, archivedFrom, tenantOfArchived } from '../../contract/archive/archived-run.ts';
 import { isUnavailable } from '../errors.ts';
-import type { Blobs } from '../files/blobs.ts';
+import type { Blobs, NewBlob } from '../files/blobs.ts';
+import { repliesFor } from '../pipelines.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { waitingRuns } from './due-runs.ts';
 import { forgetKept, type KeptInRedis, keptInRedis, maxBytesInRedis, noteKept } from './kept-bytes.ts';
 import { packed, unpacked } from './packing.ts';
 
-/** What the archive itself needs to know of a run. Times are ISO strings. */
-export interface ArchivedFacts {
+/** A run on its way into the archive. Times are ISO strings. */
+export interface WrittenRun {
   readonly runId: string;
-  readonly tenant: string;
   readonly createdAt: string;
   readonly endedAt: string;
+  /** An `archivedText`. */
+  readonly text: string;
 }
 
 /** How full the archive is. In a folder or a bucket its bytes are not counted. */
@@ -35,10 +38,10 @@ export interface ArchiveUsage {
 export interface ArchiveStore {
   readonly ttlS: number;
   /**
-   * Keeps what is known of an ended run, as JSON of an `archivedRun`; the same run again replaces it. Answers the bytes that it takes;
-   * 0: nothing is kept, because it was erased, its time is over already, or there is no room for it among newer ones.
+   * Keeps what is known of ended runs; the same run again replaces it. Answers for each the bytes that it takes; 0: nothing is kept,
+   * because it was erased, its time is over already, or there is no room for it among newer ones. One that fails is rejected alone.
    */
-  write(run: ArchivedFacts, json: string): Promise<number>;
+  write(runs: readonly WrittenRun[]): Promise<PromiseSettledResult<number>[]>;
   /** Undefined: there is nothing of this tenant, or its time is over. Throws `run_state_malformed` for what cannot be read. */
   read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
@@ -72,46 +75,31 @@ const erasedTtlMs = 3_600_000;
 
 export function openArchive(deps: ArchiveDeps): ArchiveStore {
   const { reach, keys, clock, ttlS } = deps;
-  const erasedAtMs = async (runId: string) => Number((await reach((redis) => redis.get(keys.erased(runId)))) ?? 0);
-  const readBlob = async (owner: string): Promise<unknown> => {
+  const readBlob = async (owner: string): Promise<string | undefined> => {
     const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
     return bytes === undefined ? undefined : await unpacked(bytes, owner);
   };
   return {
     ttlS,
-    async write(run, json) {
-      const { runId } = run;
-      const owner = ownerOf(runId);
-      const untilMs = Date.parse(run.endedAt) + ttlS * 1_000;
-      if (untilMs <= clock.now()) return 0;
-      const [bytes, blobs] = await Promise.all([packed(json), deps.blobs()]);
-      const about = { runId, bytes: bytes.length, untilMs };
-      const count = blobs.kind === 'redis' ? keepsCount(deps, blobs, about) : true;
-      const [hasRoom] = await Promise.all([count, blobs.put(owner, blobName, bytes, untilMs, 'process')]);
-      // Afterwards: it may have been erased since it was read.
-      const isErased = Date.parse(run.createdAt) <= (await erasedAtMs(runId));
-      if (hasRoom && !isErased) return bytes.length;
-      await blobs.drop(owner);
-      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
-      return 0;
-    },
+    write: async (runs) => await writeRuns(deps, runs),
     async read(tenant, runId) {
       const found = await readBlob(ownerOf(runId));
-      return belongsTo(found, tenant) ? archivedFrom(found, runId) : undefined;
+      return found !== undefined && tenantOfArchived(found) === tenant ? archivedFrom(found, runId) : undefined;
     },
     async drop(tenant, runId) {
-      const found = await readBlob(ownerOf(runId)).catch((error: unknown) => {
-        // What cannot be read has to go all the same.
-        if (isUnavailable(error)) throw error;
-        return { tenant };
-      });
-      if (found !== undefined && !belongsTo(found, tenant)) return false;
+      const owner = await readBlob(ownerOf(runId)).then(
+        (found) => found !== undefined && tenantOfArchived(found),
+        (error: unknown) => {
+          // What cannot be read has to go all the same.
+          if (isUnavailable(error)) throw error;
+          return tenant;
+        },
+      );
+      if (owner !== false && owner !== tenant) return false;
       await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
       await reach((redis) => redis.zrem(keys.archiveDue, runId));
-      const blobs = await deps.blobs();
-      await blobs.drop(ownerOf(runId));
-      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
-      return found !== undefined;
+      await dropKept(deps, await deps.blobs(), [runId]);
+      return owner !== false;
     },
     async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
@@ -119,7 +107,8 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
     },
     async readDefinition(digest) {
       const found = await readBlob(definitionOwner(digest));
-      return isRecord(found) ? found : undefined;
+      const definition = found === undefined ? undefined : jsonOr(found);
+      return isRecord(definition) ? definition : undefined;
     },
     async usage() {
       const { kind, maxRedisBytes: maxBytes } = deps;
@@ -138,22 +127,62 @@ function definitionOwner(digest: string): string {
   return `agent-${digest}`;
 }
 
-function belongsTo(found: unknown, tenant: string): boolean {
-  return isRecord(found) && found['tenant'] === tenant;
+async function writeRuns(deps: ArchiveDeps, runs: readonly WrittenRun[]): Promise<PromiseSettledResult<number>[]> {
+  const { clock, ttlS } = deps;
+  const blobs = await deps.blobs();
+  const drafts: (NewBlob & Pick<WrittenRun, 'runId' | 'createdAt'>)[] = [];
+  for (const { runId, createdAt, endedAt, text } of runs) {
+    const untilMs = Date.parse(endedAt) + ttlS * 1_000;
+    if (untilMs <= clock.now()) continue;
+    drafts.push({ runId, createdAt, owner: ownerOf(runId), name: blobName, bytes: await packed(text), untilMs });
+    // Whatever else this process does goes first.
+    await turn();
+  }
+  const left = blobs.kind === 'redis' ? await makeRoom(deps, blobs, drafts) : new Set<string>();
+  const staying = drafts.filter(({ runId }) => !left.has(runId));
+  const results = await blobs.putAll(staying, 'process');
+  const erased = await dropErased(deps, blobs, staying);
+  const kept = new Map(staying.map((draft, i) => [draft.runId, { draft, result: results[i] }] as const));
+  return runs.map(({ runId }) => {
+    const { draft, result } = kept.get(runId) ?? {};
+    if (result?.status === 'rejected') return result;
+    return { status: 'fulfilled', value: draft && !erased.has(runId) ? draft.bytes.length : 0 };
+  });
 }
 
-/** Counts the run, and removes the oldest others where there is no room for it. False: it is the oldest itself, or too large. */
-async function keepsCount(
+/** Removes those again that were erased after they were read. */
+async function dropErased(
   deps: ArchiveDeps,
   blobs: Blobs,
-  run: { readonly runId: string; readonly bytes: number; readonly untilMs: number },
-): Promise<boolean> {
-  if (run.bytes > maxBytesInRedis) return false;
+  runs: readonly Pick<WrittenRun, 'runId' | 'createdAt'>[],
+): Promise<ReadonlySet<string>> {
+  const { reach, keys } = deps;
+  const times = await reach((redis) =>
+    repliesFor(redis, runs, (pipeline, { runId }) => pipeline.get(keys.erased(runId))),
+  );
+  const erased = runs.filter(({ createdAt }, i) => Date.parse(createdAt) <= Number(times[i]?.[0] ?? 0));
+  for (const { runId } of erased) await dropKept(deps, blobs, [runId]);
+  return new Set(erased.map(({ runId }) => runId));
+}
+
+/** Counts the runs, and removes the oldest others where there is no room for them. Those of them that are the oldest, or too large, are left out. */
+async function makeRoom(
+  deps: ArchiveDeps,
+  blobs: Blobs,
+  runs: readonly { readonly runId: string; readonly bytes: Uint8Array; readonly untilMs: number }[],
+): Promise<ReadonlySet<string>> {
+  const sizes = runs.map(({ runId, bytes, untilMs }) => ({ runId, bytes: bytes.length, untilMs }));
+  const left = new Set(sizes.filter(({ bytes }) => bytes > maxBytesInRedis).map(({ runId }) => runId));
   for (;;) {
-    const leaving = await noteKept(deps, run);
-    for (const runId of leaving) await blobs.drop(ownerOf(runId));
-    if (leaving.length > 0) await forgetKept(deps, leaving);
-    if (leaving.includes(run.runId)) return false;
-    if (leaving.length === 0) return true;
+    const counted = sizes.filter(({ runId }) => !left.has(runId));
+    const leaving = counted.length === 0 ? [] : await noteKept(deps, counted);
+    if (leaving.length === 0) return left;
+    await dropKept(deps, blobs, leaving);
+    for (const runId of leaving) left.add(runId);
   }
+}
+
+async function dropKept(deps: ArchiveDeps, blobs: Blobs, runIds: readonly string[]): Promise<void> {
+  for (const runId of runIds) await blobs.drop(ownerOf(runId));
+  if (blobs.kind === 'redis') await forgetKept(deps, runIds);
 }

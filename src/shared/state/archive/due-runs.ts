@@ -1,5 +1,5 @@
 import type { KeySpace } from '../keys.ts';
-import { loadScript, runOnRun, runScript, type RunKeySpace } from '../script.ts';
+import { keysOfRun, loadScript, runScript, runScriptAll, type RunKeySpace } from '../script.ts';
 import { lookLater } from '../run/look-later.ts';
 
 const takeScript = loadScript(import.meta.url, './take-due.lua');
@@ -27,13 +27,26 @@ export async function takeDue({ redis, keys }: KeySpace, limit: number): Promise
   return { lease: reply[0], runIds: reply[1] };
 }
 
+/** A run of which the end that is named here was written, or is not to be. */
+export interface SettledRun {
+  readonly runId: string;
+  readonly endedAt: string;
+}
+
 /**
- * Lets what a run leaves in Redis go at its time, now that it is in the archive or is not to be there. `endedAt`: of the end that was
- * written. A run that was redriven since stays as it is.
+ * Lets what runs leave in Redis go at its time, now that they are in the archive or are not to be there. One that was redriven since
+ * stays as it is.
  */
-export async function noteArchived(space: RunKeySpace, runId: string, endedAt: string): Promise<void> {
-  const args = [endedAt, Date.parse(endedAt)];
-  await runOnRun(space, runId, archivedScript, args, { doing: `retention of run ${runId}` });
+export async function noteArchived(
+  space: RunKeySpace,
+  runs: readonly SettledRun[],
+): Promise<PromiseSettledResult<unknown>[]> {
+  const calls = runs.map(({ runId, endedAt }) => ({
+    keys: keysOfRun(space, runId),
+    args: [endedAt, Date.parse(endedAt)],
+    doing: `retention of run ${runId}`,
+  }));
+  return await runScriptAll(space.redis, archivedScript, calls);
 }
 
 /** These are no longer due, unless they have ended again since. */

@@ -14,13 +14,21 @@ export const maxBytesInRedis = sizes - 1 - overheadBytes;
 
 type Deps = ReachedKeys & { readonly clock: Clock; readonly maxRedisBytes: number };
 
-/** Counts the run among those that Redis keeps. Answers those that have to leave for it, oldest first; empty: there is room. */
+/** A run whose bytes Redis keeps. */
+export interface KeptRun {
+  readonly runId: string;
+  readonly bytes: number;
+  readonly untilMs: number;
+}
+
+/** Counts runs among those that Redis keeps. Answers those that have to leave for them, oldest first; empty: there is room. */
 export async function noteKept(
   { reach, keys, clock, maxRedisBytes }: Deps,
-  { runId, bytes, untilMs }: { readonly runId: string; readonly bytes: number; readonly untilMs: number },
+  runs: readonly KeptRun[],
 ): Promise<readonly string[]> {
   const seconds = (ms: number) => Math.ceil(ms / 1_000);
-  const args = [runId, seconds(untilMs), bytes + overheadBytes, seconds(clock.now()), maxRedisBytes];
+  const each = runs.flatMap(({ runId, bytes, untilMs }) => [runId, seconds(untilMs), bytes + overheadBytes]);
+  const args = [seconds(clock.now()), maxRedisBytes, ...each];
   const own = [keys.archived, keys.archivedBytes];
   const doing = 'count of archived runs';
   return (await reach((redis) => runScript(redis, noteScript, own, args, { doing }))) as readonly string[];

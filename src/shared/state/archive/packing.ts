@@ -7,7 +7,7 @@ const deflated = promisify(deflate);
 const inflated = promisify(inflate);
 
 /** How the bytes after it are written. */
-const form = 1;
+const form = 2;
 /** A value is unpacked only up to here. */
 const maxOutputLength = 256 * 1024 * 1024;
 
@@ -18,19 +18,18 @@ const smallBytes = 65_536;
 /** What is small needs smaller buffers: they save a third of the time. */
 const smallPacking = { ...packing, memLevel: 7, chunkSize: 4_096 };
 
-/** JSON as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
-export async function packed(json: string): Promise<Buffer> {
-  const bytes = Buffer.from(json);
+/** A text as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
+export async function packed(text: string): Promise<Buffer> {
+  const bytes = Buffer.from(text);
   const body = bytes.length <= smallBytes ? deflateSync(bytes, smallPacking) : await deflated(bytes, packing);
   return Buffer.concat([Buffer.of(form), body]);
 }
 
-/** The value again. Throws `internal` for bytes that are damaged, or that a later version wrote. */
-export async function unpacked(bytes: Uint8Array, name: string): Promise<unknown> {
+/** The text again. Throws `internal` for bytes that are damaged, or that a later version wrote. */
+export async function unpacked(bytes: Uint8Array, name: string): Promise<string> {
   if (bytes[0] !== form) throw new RunError('internal', `${name} in the archive was written by another version`);
   try {
-    const text = await inflated(bytes.subarray(1), { dictionary, maxOutputLength });
-    return JSON.parse(text.toString('utf8'));
+    return (await inflated(bytes.subarray(1), { dictionary, maxOutputLength })).toString('utf8');
   } catch (cause) {
     throw new RunError('internal', `${name} in the archive is damaged`, { cause });
   }

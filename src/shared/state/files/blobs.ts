@@ -13,12 +13,21 @@ export interface Blobs {
    * what of this machine may be lost right after it; default the host.
    */
   put(owner: string, name: string, bytes: Uint8Array, untilMs: number, survives?: Survives): Promise<void>;
+  /** The same for many at once; a failure of one leaves the others as they are. */
+  putAll(blobs: readonly NewBlob[], survives?: Survives): Promise<PromiseSettledResult<void>[]>;
   /** The bytes from `from` up to, without, `to`; undefined when the owner has nothing of this name. */
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
   /** This is the end of all blobs of the owner, or the first moment at which it may be. */
   keepUntil(owner: string, untilMs: number, how: 'exactly' | 'at least'): Promise<void>;
   /** Removes all blobs of the owner. */
   drop(owner: string): Promise<void>;
+}
+
+export interface NewBlob {
+  readonly owner: string;
+  readonly name: string;
+  readonly bytes: Uint8Array;
+  readonly untilMs: number;
 }
 
 /** `host`: on the disk. `process`: as good as that, a little later, and for a fraction of the cost. */

@@ -44,6 +44,13 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
       await setEnd(owner, untilMs, 'at least');
       await place.put(owner, name, bytes, survives);
     },
+    async putAll(blobs, survives) {
+      if (blobs.length === 0) return [];
+      for (const { owner, name } of blobs) checkBlobNames(owner, name);
+      const ends = blobs.flatMap(({ owner, untilMs }) => [untilMs, owner]);
+      await reach((redis) => redis.zadd(keys.blobEnds, 'GT', ...ends));
+      return await Promise.allSettled(blobs.map(({ owner, name, bytes }) => place.put(owner, name, bytes, survives)));
+    },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);
       return await place.read(owner, name, from, to);

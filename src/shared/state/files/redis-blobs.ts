@@ -1,18 +1,26 @@
 import type { ReachedKeys } from '../keys.ts';
-import { loadScript, runScript } from '../script.ts';
-import { type Blobs, checkBlobNames } from './blobs.ts';
+import { loadScript, runScript, runScriptAll, type ScriptCall } from '../script.ts';
+import { type Blobs, checkBlobNames, type NewBlob } from './blobs.ts';
 
 const putScript = loadScript(import.meta.url, './put-blob.lua');
 
 /** Blobs in Redis: a hash for each owner, which Redis removes at its end. */
 export function redisBlobs({ reach, keys }: ReachedKeys): Blobs {
+  const putCall = ({ owner, name, bytes, untilMs }: NewBlob): ScriptCall => {
+    checkBlobNames(owner, name);
+    const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    return { keys: [keys.blobs(owner)], args: [name, body, untilMs], doing: 'write of a blob' };
+  };
   return {
     kind: 'redis',
     async put(owner, name, bytes, untilMs) {
-      checkBlobNames(owner, name);
-      const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      const args = [name, body, untilMs];
-      await reach((redis) => runScript(redis, putScript, [keys.blobs(owner)], args, { doing: 'write of a blob' }));
+      const call = putCall({ owner, name, bytes, untilMs });
+      await reach((redis) => runScript(redis, putScript, call.keys, call.args, call));
+    },
+    async putAll(blobs) {
+      const calls = blobs.map(putCall);
+      const replies = await reach((redis) => runScriptAll(redis, putScript, calls));
+      return replies.map((reply) => (reply.status === 'rejected' ? reply : { status: 'fulfilled', value: undefined }));
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);

@@ -1,17 +1,19 @@
 import { defined } from '../../../shared/base/collections.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { agentView, isArchived } from '../../../shared/contract/agent/agent.ts';
+import { archivedText, lineKinds } from '../../../shared/contract/archive/archived-run.ts';
 import type { ChildView } from '../../../shared/contract/archive/run-steps.ts';
-import { legibleRecord } from '../../../shared/contract/run-record.ts';
-import { runStatus, type RunRecord } from '../../../shared/contract/run.ts';
-import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
-import { noteArchived } from '../../../shared/state/archive/due-runs.ts';
+import { legibleRequest } from '../../../shared/contract/run-record.ts';
+import { runRecordVersion, runStatus } from '../../../shared/contract/run.ts';
+import type { ArchiveStore, WrittenRun } from '../../../shared/state/archive/archive.ts';
+import { noteArchived, type SettledRun } from '../../../shared/state/archive/due-runs.ts';
 import { type EndedRun, readChildren, readEnded } from '../../../shared/state/archive/ended-run.ts';
 import type { RunKeySpace } from '../../../shared/state/script.ts';
 import type { LoadedAgent } from '../../agents/loaded-agent.ts';
-import { archivedJson } from './archived-json.ts';
+import { archivedLines } from './archived-lines.ts';
 import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
@@ -28,32 +30,62 @@ export interface ArchiveRunDeps {
  */
 export type ArchivedAs = { readonly kind: 'written'; readonly bytes: number } | { readonly kind: 'skipped' | 'gone' };
 
-/** Writes an ended run into the archive; again does no harm. Then what it leaves in Redis goes at its time. */
-export async function archiveRun(runId: string, deps: ArchiveRunDeps): Promise<ArchivedAs> {
-  const { space, archive, redactor } = deps;
-  const found = await readEnded(space, runId);
-  const endedAt = found?.hash['endedAt'];
-  if (!found || !endedAt || found.hash['unarchived'] === undefined) return { kind: 'gone' };
-  const record = legibleRecord(found.hash);
-  if (!(await isWanted(record, found, deps))) {
-    await noteArchived(space, runId, endedAt);
-    return { kind: 'skipped' };
-  }
-  const [children, earlier] = await Promise.all([childrenOf(found, space), readEarlier(found, archive)]);
-  const facts = { runId, tenant: record.tenant, createdAt: record.createdAt, endedAt };
-  const bytes = await archive.write(facts, archivedJson({ ...found, record, children, earlier }, redactor));
-  await noteArchived(space, runId, endedAt);
-  return bytes === 0 ? { kind: 'skipped' } : { kind: 'written', bytes };
+/**
+ * Writes ended runs into the archive; again does no harm. Then what they leave in Redis goes at its time. One that fails is rejected
+ * alone. Throws `queue_unavailable` where none can be read or written.
+ */
+export async function archiveEnded(
+  runIds: readonly string[],
+  deps: ArchiveRunDeps,
+): Promise<readonly PromiseSettledResult<ArchivedAs>[]> {
+  const { space, archive } = deps;
+  const found = await readEnded(space, runIds);
+  const drafts = await Promise.allSettled(found.map(async (run) => await draftOf(run, deps)));
+  const ended = drafts.flatMap((draft) => (draft.status === 'fulfilled' && draft.value) || []);
+  const wanted = ended.flatMap(({ written }) => written ?? []);
+  const results = await archive.write(wanted);
+  const resultOf = new Map(wanted.map(({ runId }, i) => [runId, results[i]] as const));
+  const settled = ended.filter(({ runId }) => resultOf.get(runId)?.status !== 'rejected');
+  const noted = await noteArchived(space, settled);
+  const notedOf = new Map(settled.map(({ runId }, i) => [runId, noted[i]] as const));
+  return runIds.map((runId, i): PromiseSettledResult<ArchivedAs> => {
+    const failures = [drafts[i], resultOf.get(runId), notedOf.get(runId)];
+    const failure = failures.find((result) => result?.status === 'rejected');
+    if (failure) return failure;
+    if (!notedOf.has(runId)) return { status: 'fulfilled', value: { kind: 'gone' } };
+    const written = resultOf.get(runId);
+    const bytes = written?.status === 'fulfilled' ? written.value : 0;
+    return { status: 'fulfilled', value: bytes === 0 ? { kind: 'skipped' } : { kind: 'written', bytes } };
+  });
+}
+
+interface Draft extends SettledRun {
+  /** Undefined: it is not to be in the archive. */
+  readonly written: WrittenRun | undefined;
+}
+
+/** Undefined: there is nothing to write now. */
+async function draftOf(found: EndedRun | undefined, deps: ArchiveRunDeps): Promise<Draft | undefined> {
+  if (!found) return undefined;
+  const { runId, hash } = found;
+  const { v, tenant, createdAt, endedAt, definition, unarchived } = hash;
+  if (!tenant || !createdAt || !endedAt || unarchived === undefined) return undefined;
+  if (v !== String(runRecordVersion))
+    throw new RunError('run_state_version_unsupported', `the record of run ${runId} has version ${v}`);
+  if (!(await isWanted(found, deps))) return { runId, endedAt, written: undefined };
+  const [children, earlier] = await Promise.all([childrenOf(found, deps.space), readEarlier(found, deps.archive)]);
+  const { lines, isCut } = archivedLines(found, deps.redactor);
+  const firstTokens = { ...earlier?.firstTokens, ...found.firstTokens };
+  const truncated = isCut || earlier?.isCut ? (true as const) : undefined;
+  const about = { runId, tenant, definition, children, firstTokens, truncated };
+  const text = archivedText(about, lines + (earlier?.lines ?? ''));
+  return { runId, endedAt, written: { runId, createdAt, endedAt, text } };
 }
 
 /** Is every agent that had a part in it archived? Agents that this worker does not have are as others announce them. */
-async function isWanted(
-  { request }: RunRecord,
-  { journal }: EndedRun,
-  { agents, space }: ArchiveRunDeps,
-): Promise<boolean> {
-  const others = entriesOf(journal, 'handed_off').map(({ to }) => String(to));
-  for (const id of [request.agent, ...others]) {
+async function isWanted({ hash, lines }: EndedRun, { agents, space }: ArchiveRunDeps): Promise<boolean> {
+  const others = entriesOf(lines, 'handed_off').map(({ to }) => String(to));
+  for (const id of [hash['agent'] || legibleRequest(hash).agent, ...others]) {
     const own = agents.get(id)?.definition;
     if (own ? !isArchived(own) : await isLeftOut(id, space)) return false;
   }
@@ -65,8 +97,8 @@ async function isLeftOut(agentId: string, { redis, keys }: RunKeySpace): Promise
   return announced.data?.archive === false;
 }
 
-async function childrenOf({ runId, journal }: EndedRun, space: RunKeySpace): Promise<readonly ChildView[]> {
-  const ids = new Set(entriesOf(journal, 'suspended').flatMap(childIds).filter(isRunId));
+async function childrenOf({ runId, lines }: EndedRun, space: RunKeySpace): Promise<readonly ChildView[]> {
+  const ids = new Set(entriesOf(lines, 'suspended').flatMap(childIds).filter(isRunId));
   if (ids.size === 0) return [];
   const found = await readChildren(space, runId, [...ids]);
   return [...ids].map((id) => childView(id, found.get(id)));
@@ -88,11 +120,13 @@ function childView(runId: string, fields: Readonly<Record<string, string>> = {})
   return defined({ runId, agent, status: runStatus.safeParse(status).data, startedAt, endedAt, costMicrocents: cost });
 }
 
-/** The entries of one kind; the others are not parsed. */
-function entriesOf(journal: readonly string[], kind: string): Record<string, unknown>[] {
+/** The entries of the journal of one kind; the others are not parsed. */
+function entriesOf(lines: string, kind: string): Record<string, unknown>[] {
   const mark = `"t":"${kind}"`;
-  return journal.flatMap((text) => {
-    const entry = text.includes(mark) ? jsonOr(text) : undefined;
+  if (!lines.includes(mark)) return [];
+  return lines.split('\n').flatMap((line) => {
+    if (!line.startsWith(lineKinds.entry) || !line.includes(mark)) return [];
+    const entry = jsonOr(line.slice(1));
     return isRecord(entry) && entry['t'] === kind ? [entry] : [];
   });
 }

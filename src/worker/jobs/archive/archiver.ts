@@ -1,14 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { inLanes } from '../../../shared/base/collections.ts';
 import { repeat } from '../../../shared/base/clock.ts';
-import type { RunError } from '../../../shared/base/errors.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import { isArchived } from '../../../shared/contract/agent/agent.ts';
 import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
 import { settleTaken, takeDue } from '../../../shared/state/archive/due-runs.ts';
 import { isUnavailable } from '../../../shared/state/errors.ts';
 import { definitionRecord } from '../../agents/definition-record.ts';
-import { archiveRun, type ArchivedAs, type ArchiveRunDeps } from './archive-run.ts';
+import { archiveEnded, type ArchivedAs, type ArchiveRunDeps } from './archive-run.ts';
 
 export interface ArchiverDeps extends ArchiveRunDeps {
   readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'writeDefinition' | 'ttlS'>;
@@ -19,9 +17,9 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 
 /** Every worker looks so often; each run is given to one of them. */
 const everyMs = 1_000;
-const atOnce = 50;
-/** Side by side: what they ask of Redis goes and comes together. */
-const lanes = 8;
+const atOnce = 48;
+/** What these ask of Redis goes and comes together. */
+const together = 16;
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
 
@@ -58,22 +56,29 @@ async function archiveBatch(deps: ArchiverDeps): Promise<number> {
   const { space, log, onRun } = deps;
   const { runIds, lease } = await takeDue(space, atOnce);
   const done: string[] = [];
-  let outage: RunError | undefined;
-  await inLanes(runIds, lanes, async (runId) => {
-    if (outage) return;
-    try {
-      onRun(await archiveRun(runId, deps));
-      done.push(runId);
-    } catch (error) {
+  let outage: unknown;
+  for (let from = 0; from < runIds.length && outage === undefined; from += together) {
+    const group = runIds.slice(from, from + together);
+    const results = await archiveEnded(group, deps).catch((reason: unknown) =>
+      group.map(() => ({ status: 'rejected', reason }) as const),
+    );
+    for (const [i, runId] of group.entries()) {
+      const result = results[i];
+      if (result?.status === 'fulfilled') {
+        onRun(result.value);
+        done.push(runId);
+        continue;
+      }
       onRun({ kind: 'failed' });
-      if (isUnavailable(error)) outage = error;
+      const err: unknown = result?.reason;
+      if (isUnavailable(err)) outage ??= err;
       // Another version may have written it: a worker of that one archives it, or it goes with its time.
-      else log.warn({ err: error, runId }, 'an ended run cannot be archived');
+      else log.warn({ err, runId }, 'an ended run cannot be archived');
     }
     await turn();
-  });
+  }
   await settleTaken(space, { runIds: done, lease });
-  if (outage) throw outage;
+  if (outage !== undefined) throw outage;
   return runIds.length;
 }
 

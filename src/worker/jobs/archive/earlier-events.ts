@@ -1,15 +1,16 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { earlierIn } from '../../../shared/contract/archive/archived-run.ts';
+import { earlierIn, lineKinds } from '../../../shared/contract/archive/archived-run.ts';
 import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
 
-/** Most of them that is kept, as JSON; the newest stay. */
+/** Most of them that is kept; the newest stay. */
 const maxChars = 500_000;
 
 /** Of a run that was redriven: what the archive has of it from before, for its log has begun anew. */
 export interface Earlier {
-  readonly events: readonly string[];
+  /** Each with a newline at its end. */
+  readonly lines: string;
   readonly firstTokens: Readonly<Record<string, string>>;
   readonly isCut: boolean;
 }
@@ -26,17 +27,14 @@ export async function readEarlier(
     throw error;
   });
   if (!found) return undefined;
-  const all = earlierIn(found, before).map((event) => jsonText(event));
-  const events = all.slice(firstWithin(all));
-  return {
-    events,
-    firstTokens: found.firstTokens ?? {},
-    isCut: events.length < all.length || found.truncated === true,
-  };
+  const all = earlierIn(found, before).map((event) => `${lineKinds.earlier}${jsonText(event)}\n`);
+  const first = firstWithin(all);
+  const isCut = first > 0 || found.truncated === true;
+  return { lines: all.slice(first).join(''), firstTokens: found.firstTokens, isCut };
 }
 
-function firstWithin(events: readonly string[]): number {
+function firstWithin(lines: readonly string[]): number {
   let chars = 0;
-  const last = events.findLastIndex((event) => (chars += event.length) > maxChars);
+  const last = lines.findLastIndex((line) => (chars += line.length) > maxChars);
   return last + 1;
 }

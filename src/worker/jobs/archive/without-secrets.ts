@@ -1,11 +1,12 @@
 import { isRecord, jsonOr, jsonText } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
+import { lineKinds } from '../../../shared/contract/archive/archived-run.ts';
 
-/** Results of secret tools, in entries of the journal: in JSON a quote within a string is escaped. */
+/** In entries of the journal: in JSON a quote within a string is escaped. */
 const secretResult = '"sensitivity":"secret"';
 /**
  * What may be a field with a credential, also within arguments, whose JSON is a text within JSON; or looks like a credential itself.
- * Most texts have neither, and stay as they are.
+ * Most lines have neither, and stay as they are.
  */
 const suspicious =
   /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credential)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
@@ -13,19 +14,29 @@ const suspicious =
 const hint =
   /key|token[\\"=]|tokens\\|secret|passw|passphrase|authorization|bearer|basic|cookie|credential|@|sig=|signature=|sk-|aiza/i;
 
-/** May `withoutSecrets` change this text? */
-export function mayHoldSecrets(json: string): boolean {
-  return hint.test(json);
+/** May `withoutSecrets` change any line of this text? */
+export function mayHoldSecrets(text: string): boolean {
+  return hint.test(text);
 }
 
-/** An entry of the journal, or an event, without what must not be kept outside of Redis. Others than JSON objects stay as they are. */
-export function withoutSecrets(json: string, redactor: Redactor): string {
-  const isSecret = json.includes(secretResult);
-  if (!isSecret && !suspicious.test(json)) return json;
-  const entry = jsonOr(json);
-  if (!isRecord(entry)) return json;
-  const open = isSecret ? withoutResult(entry) : entry;
-  return jsonText(redactor.value(withOwnArgs(open, redactor)));
+/** A line of an archived run without what must not be kept outside of Redis. */
+export function withoutSecrets(line: string, redactor: Redactor): string {
+  const isSecret = line.includes(secretResult);
+  if (!isSecret && !(hint.test(line) && suspicious.test(line))) return line;
+  return withBody(line, (value) => {
+    if (!isRecord(value)) return redactor.value(value);
+    return redactor.value(withOwnArgs(isSecret ? withoutResult(value) : value, redactor));
+  });
+}
+
+/** The line with another value. That of a field is JSON or a plain text. */
+export function withBody(line: string, change: (value: unknown) => unknown): string {
+  const from = line.startsWith(lineKinds.field) ? line.indexOf(' ') + 1 : 1;
+  const body = line.slice(from);
+  const value = jsonOr(body, body);
+  const changed = change(value);
+  if (changed === value) return line;
+  return line.slice(0, from) + (typeof changed === 'string' ? changed : jsonText(changed));
 }
 
 function withoutResult(entry: Record<string, unknown>): Record<string, unknown> {

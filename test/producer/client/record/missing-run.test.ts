@@ -1,7 +1,7 @@
 import { onTestFinished, expect, inject, test } from 'vitest';
 import { ClientCore } from '../../../../src/producer/client/client-core.ts';
 import { missingRun } from '../../../../src/producer/client/record/missing-run.ts';
-import { archived } from '../../../contract/archive.ts';
+import { archived, writeOne, written } from '../../../contract/archive.ts';
 import { clientWorld, codeOf, request } from '../../cli/options/client.ts';
 
 test('a run that is created while a caller looks for it is not there yet, and never past its time', async () => {
@@ -43,8 +43,7 @@ test('a cancel of a run of which only the archive is left, and a decision about 
   onTestFinished(() => core.close());
   const { runId } = await mill.enqueue(request);
   const at = new Date().toISOString();
-  const facts = { runId, tenant: 'default', createdAt: at, endedAt: at };
-  await core.archive.write(facts, JSON.stringify(archived(runId, 'default', at)));
+  await writeOne(core.archive, written(archived(runId, 'default', at)));
   await redis.del(keys.run(runId));
   const decision = { approvals: [{ toolCallId: 'c', granted: true }] };
   expect(await codeOf(mill.cancel(runId))).toBe('already_terminal');

@@ -16,6 +16,16 @@ test('a damaged entry of the journal does not hide the run', async () => {
   expect((await mill.export(runId)).steps.steps).toEqual([]);
 });
 
+test('what the archive has of a run and cannot be read does not hide what its record says', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  const { runId } = await mill.enqueue(request);
+  await mill.cancel(runId);
+  await redis.hset(keys.blobs(`run-${runId}`), 'record', Buffer.from([2, 0, 0, 0]));
+  expect(await mill.steps(runId)).toMatchObject({ runId, source: 'live', status: 'cancelled' });
+  await redis.del(keys.run(runId));
+  await expect(mill.steps(runId)).rejects.toMatchObject({ message: expect.stringContaining('damaged') });
+});
+
 test('an export ends although runs name each other as children, are deeper than runs can be or too large together', async () => {
   const { mill, redis, keys } = await clientWorld();
   const runs = await Promise.all(Array.from({ length: 6 }, () => mill.enqueue(request)));
