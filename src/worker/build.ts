@@ -294,8 +294,16 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
 }
 
 function archiverOf({ options, redis: { space }, stores: { archive }, metrics }: Parts): AsyncDisposable {
-  const { agents, redactor, log } = options;
-  return archiveRuns({ space, archive, agents, redactor, log, onRun: (outcome) => metrics.runs.archived(outcome) });
+  const { agents, tenants, redactor, log } = options;
+  return archiveRuns({
+    space,
+    archive,
+    agents,
+    tenants,
+    redactor,
+    log,
+    onRun: (outcome) => metrics.runs.archived(outcome),
+  });
 }
 
 function postrunOf(parts: Parts, deps: JobDeps) {

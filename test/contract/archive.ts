@@ -33,7 +33,7 @@ export function written({ record, journal, events, earlier, decisions, ...about 
     ...json(lineKinds.earlier, earlier),
     ...json(lineKinds.decision, decisions),
   ];
-  return { runId, createdAt, endedAt, text: archivedText(about, lines.map((line) => `${line}\n`).join('')) };
+  return { runId, createdAt, endedAt, ttlS, text: archivedText(about, lines.map((line) => `${line}\n`).join('')) };
 }
 
 /** Writes one run. */

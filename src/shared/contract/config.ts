@@ -115,7 +115,7 @@ export const configSchema = z.object({
     'YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.',
   ),
   MILLRACE_TENANTS: setText.describe(
-    'YAML file with the budget of each tenant and its weight where tenants share a provider limit.',
+    'YAML file with the budget of each tenant, its weight where tenants share a provider limit, and how long what its runs did can be read.',
   ),
   MILLRACE_POLICIES: setText.describe(
     'YAML file with rules for tool calls and model calls, and the commands and domains that tools may use.',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { defined } from '../base/collections.ts';
 import { budgetCap, budgetOnExceed } from './money.ts';
 import { readYamlFile } from '../base/yaml-file.ts';
 
@@ -20,6 +21,8 @@ const tenantEntry = z.strictObject({
   /** The share where tenants wait for the same provider limit. */
   weight: z.number().positive().max(1_000).optional(),
   budget: tenantBudget.optional(),
+  /** Seconds for which what its runs did can be read after their end: never longer than `ARCHIVE_TTL_S`. 0: not at all. */
+  archiveTtlS: z.int().min(0).max(31_622_400).optional(),
 });
 type TenantEntry = z.infer<typeof tenantEntry>;
 
@@ -40,10 +43,12 @@ export interface TenantSettings {
   readonly weight: number;
   /** Absent: no cap. */
   readonly budget?: TenantBudget;
+  /** Absent: as `ARCHIVE_TTL_S` says. */
+  readonly archiveTtlS?: number;
 }
 
 export interface Tenants {
-  /** What holds for a tenant: its own entry, what that leaves out from `default`, else weight 1 and no cap. */
+  /** What holds for a tenant: its own entry, what that leaves out from `default`, else weight 1, no cap, and `ARCHIVE_TTL_S`. */
   of(tenant: string): TenantSettings;
 }
 
@@ -64,9 +69,9 @@ export function tenantsOf({ default: general = {}, tenants = {} }: Partial<Tenan
   return { of: (tenant) => known.get(tenant) ?? fallback };
 }
 
-function settingsOf({ weight = 1, budget }: TenantEntry): TenantSettings {
+function settingsOf({ weight = 1, budget, archiveTtlS }: TenantEntry): TenantSettings {
   const capMicrocents = budgetCap(budget);
-  if (!budget || capMicrocents === undefined) return { weight };
+  if (!budget || capMicrocents === undefined) return defined({ weight, archiveTtlS });
   const { window, onExceed, unpriced } = budget;
-  return { weight, budget: { capMicrocents, window, onExceed, unpriced } };
+  return defined({ weight, budget: { capMicrocents, window, onExceed, unpriced }, archiveTtlS });
 }

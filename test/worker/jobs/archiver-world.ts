@@ -1,10 +1,11 @@
 import { onTestFinished } from 'vitest';
 import { newRunId } from '../../../src/shared/base/ids.ts';
-import { silentLog } from '../../../src/shared/base/log.ts';
+import { type Log, silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
-import { agentDefinition } from '../../../src/shared/contract/agent/agent.ts';
+import { agentDefinition, type AgentInput } from '../../../src/shared/contract/agent/agent.ts';
 import { emptyRunUsage } from '../../../src/shared/contract/money.ts';
 import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
+import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { RunRecord } from '../../../src/shared/contract/run.ts';
 import { type ArchiveStore, openArchive } from '../../../src/shared/state/archive/archive.ts';
 import { redisBlobs } from '../../../src/shared/state/files/redis-blobs.ts';
@@ -98,11 +99,25 @@ export async function archiverWorld(url?: string, changes: { readonly archiveTtl
     endAgain,
     agentOf,
     /** An archiver, until the test ends. */
-    start(options: { blobs?: Blobs; redactor?: Redactor; agents?: readonly LoadedAgent[] } = {}) {
-      const { blobs = inRedis, redactor = new Redactor(), agents = [] } = options;
+    start(
+      options: {
+        blobs?: Blobs;
+        redactor?: Redactor;
+        agents?: readonly LoadedAgent[];
+        tenants?: Tenants;
+        log?: Log;
+      } = {},
+    ) {
+      const {
+        blobs = inRedis,
+        redactor = new Redactor(),
+        agents = [],
+        tenants = tenantsOf({}),
+        log = silentLog,
+      } = options;
       const byId = new Map(agents.map((agent) => [agent.definition.id, agent]));
       const onRun = (outcome: (typeof outcomes)[number]) => void outcomes.push(outcome);
-      const deps = { space, archive: open(blobs), agents: byId, redactor, log: silentLog, onRun };
+      const deps = { space, archive: open(blobs), agents: byId, tenants, redactor, log, onRun };
       const archiver = archiveRuns(deps);
       onTestFinished(() => archiver[Symbol.asyncDispose]());
       return archiver;
@@ -125,7 +140,7 @@ const anError = { code: 'internal', message: 'broken', retryable: false } as con
 
 function agentOf(changes: {
   readonly id?: string;
-  readonly archive?: boolean;
+  readonly archive?: AgentInput['archive'];
   readonly sensitivity?: 'secret';
 }): LoadedAgent {
   return { definition: agentDefinition.parse({ id: 'support', model: 'm', ...changes }), tools: [], file: '' };

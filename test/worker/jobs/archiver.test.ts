@@ -1,9 +1,12 @@
+import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { newRunId } from '../../../src/shared/base/ids.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
+import { agentViewOf } from '../../../src/shared/contract/agent/agent.ts';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { Blobs } from '../../../src/shared/state/files/blobs.ts';
 import { settleTaken, takeDue } from '../../../src/shared/state/archive/due-runs.ts';
 import { redriveFailed } from '../../../src/shared/state/run/open-runs.ts';
@@ -164,15 +167,26 @@ test('while the store is away nothing goes, and afterwards everything is written
     },
   };
   const runs = await Promise.all([1, 2, 3].map(() => world.endedRun([result('shipped')])));
-  world.start({ blobs });
-  await until('an archiver has tried', () => world.outcomes.some(({ kind }) => kind === 'failed'));
+  const lines: { level: number; msg: string }[] = [];
+  const sink = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  const hidden = world.agentOf({ id: 'hidden', archive: false });
+  world.start({ blobs, agents: [hidden], log: pino({ level: 'trace' }, sink) });
+  const failures = () => world.outcomes.filter(({ kind }) => kind === 'failed').length;
+  await until('an archiver has tried', () => failures() === 3);
   for (const { runId } of runs) {
     expect(await world.isDue(runId)).toBe(true);
     expect(await world.redis.ttl(world.keys.journal(runId))).toBeGreaterThan(day - 60);
   }
+  // A pass that writes nothing is no sign that the store is back.
+  await world.endedRun([], { record: { request: { agent: 'hidden', input: '' } } });
+  await until('a pass has written nothing', () => world.outcomes.some(({ kind }) => kind === 'skipped'));
+  await world.leasesEnd();
+  await until('an archiver has tried again', () => failures() === 6);
   isAway = false;
   await world.leasesEnd();
   for (const run of runs) expect(await world.archived(run)).toBeDefined();
+  const warnings = lines.filter(({ level }) => level >= 40).map(({ msg }) => msg);
+  expect(warnings).toEqual(['ended runs cannot be archived now, and wait']);
 });
 
 test('a full Redis loses no run: they are archived once it has room', async () => {
@@ -208,6 +222,28 @@ test.each([
   expect(await world.redis.ttl(world.keys.journal(run.runId))).toBeLessThanOrEqual(resultTtlS);
 });
 
+test.each([
+  ['the agent', 600, { archive: { ttlS: 600 } }, {}],
+  ['the tenant', 900, { archive: { ttlS: 1_000 } }, { default: { archiveTtlS: 900 } }],
+  ['ARCHIVE_TTL_S', 3_600, { archive: { ttlS: 9_000 } }, { tenants: { default: { archiveTtlS: 9_000 } } }],
+])('the shortest time wins, that of %s', async (_, seconds, about, tenants) => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  world.start({ agents: [world.agentOf(about)], tenants: tenantsOf(tenants) });
+  await world.archived(run);
+  const leftS = await world.redis.ttl(world.keys.blobs(`run-${run.runId}`));
+  expect(leftS).toBeLessThanOrEqual(seconds);
+  expect(leftS).toBeGreaterThan(seconds - 60);
+});
+
+test('runs of a tenant that keeps nothing are not archived', async () => {
+  const world = await archiverWorld();
+  const run = await world.endedRun([result('shipped')]);
+  world.start({ tenants: tenantsOf({ tenants: { default: { archiveTtlS: 0 } } }) });
+  await until('it is settled', async () => !(await world.isDue(run.runId)));
+  expect(world.outcomes).toEqual([{ kind: 'skipped' }]);
+});
+
 test('an agent about secrets is archived when it says so', async () => {
   const world = await archiverWorld();
   const run = await world.endedRun([result('shipped')]);
@@ -217,10 +253,16 @@ test('an agent about secrets is archived when it says so', async () => {
 
 test('an agent that only other workers have is archived as they announce it', async () => {
   const world = await archiverWorld();
+  const announce = async (id: string, about: Parameters<typeof world.agentOf>[0]) =>
+    await world.redis.hset(world.keys.agents, id, JSON.stringify(agentViewOf(world.agentOf(about).definition)));
+  await announce('support', { archive: false });
+  await announce('sales', { id: 'sales', archive: { ttlS: 600 } });
   const run = await world.endedRun([result('shipped')]);
-  const view = { id: 'support', model: 'm', tools: [], archive: false };
-  await world.redis.hset(world.keys.agents, 'support', JSON.stringify(view));
+  const request = { agent: 'sales', input: 'How much?' };
+  const other = await world.endedRun([result('shipped')], { record: { request } });
   world.start();
+  await world.archived(other);
+  expect(await world.redis.ttl(world.keys.blobs(`run-${other.runId}`))).toBeLessThanOrEqual(600);
   await until('it is settled', async () => !(await world.isDue(run.runId)));
   expect(await world.archive.read('default', run.runId)).toBeUndefined();
 });

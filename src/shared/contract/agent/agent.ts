@@ -288,6 +288,9 @@ const relativeFolder = z
     'must be a relative path without `..`',
   );
 
+/** How long what the runs of an agent did can be read: never longer than `ARCHIVE_TTL_S`. */
+const agentArchive = z.strictObject({ ttlS: z.int().min(60).max(31_622_400) });
+
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
  * names; in TypeScript also tool objects, which the loader replaces by their names after registering them.
@@ -397,8 +400,8 @@ export const agentDefinition = z.strictObject({
   compaction: compaction.optional(),
   /** What its runs are about. `secret`: their conversations are never summarised. */
   sensitivity: sensitivity.default('internal'),
-  /** Whether what its runs did can be read for `ARCHIVE_TTL_S` after their end. Default: unless it is `secret`. */
-  archive: z.boolean().optional(),
+  /** Whether what its runs did can be read for `ARCHIVE_TTL_S` after their end, or how long. Default: unless it is `secret`. */
+  archive: z.union([z.boolean(), agentArchive], 'must be true, false or { ttlS }').optional(),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
   /** `deep` checks the answer against the schema, `parse` only that it is JSON. Default: `deep`, for nodes `parse`. */
   outputValidation: z.enum(['deep', 'parse']).optional(),
@@ -435,6 +438,8 @@ export const agentView = z.object({
   dataFlow: flowMode.exclude(['off']).optional(),
   /** What its runs did cannot be read after their end. */
   archive: z.literal(false).optional(),
+  /** Seconds for which it can, where that is less than `ARCHIVE_TTL_S`. */
+  archiveTtlS: z.number().optional(),
 });
 export type AgentView = z.infer<typeof agentView>;
 
@@ -452,9 +457,10 @@ export function modelsOfAgent(
   ];
 }
 
-/** Is what its runs did kept after their end? */
-export function isArchived({ archive, sensitivity: own }: Pick<AgentDefinition, 'archive' | 'sensitivity'>): boolean {
-  return archive ?? own !== 'secret';
+/** Seconds for which what its runs did is kept after their end, as far as it is the agent's to say. 0: not at all. */
+export function archiveTtlOf({ archive, sensitivity: own }: Pick<AgentDefinition, 'archive' | 'sensitivity'>): number {
+  if (typeof archive === 'object') return archive.ttlS;
+  return (archive ?? own !== 'secret') ? Number.POSITIVE_INFINITY : 0;
 }
 
 /** `floor`: the least that the worker asks of every data-flow policy. */
@@ -464,8 +470,22 @@ export function agentViewOf(definition: AgentDefinition, floor: FlowMode = 'off'
   const models = [...new Set(modelsOfAgent(definition).map((named) => named.model))];
   const answerFields = answerFieldsOf(definition);
   const dataFlow = mode === 'off' ? undefined : mode;
-  const archive = isArchived(definition) ? undefined : (false as const);
-  return defined({ id, name, version, description, model, models, tools, answerFields, dataFlow, archive });
+  const ttlS = archiveTtlOf(definition);
+  const archive = ttlS === 0 ? (false as const) : undefined;
+  const archiveTtlS = ttlS > 0 && Number.isFinite(ttlS) ? ttlS : undefined;
+  return defined({
+    id,
+    name,
+    version,
+    description,
+    model,
+    models,
+    tools,
+    answerFields,
+    dataFlow,
+    archive,
+    archiveTtlS,
+  });
 }
 
 const maxAnswerFields = 100;

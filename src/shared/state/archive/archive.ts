@@ -15,6 +15,8 @@ export interface WrittenRun {
   readonly runId: string;
   readonly createdAt: string;
   readonly endedAt: string;
+  /** Seconds that it is kept after its end: at most those of the archive. */
+  readonly ttlS: number;
   /** An `archivedText`. */
   readonly text: string;
 }
@@ -33,7 +35,7 @@ export interface ArchiveUsage {
 
 /**
  * What is kept of ended runs, in the store that `ARTIFACT_STORE` names: one blob for each, compressed, until `ARCHIVE_TTL_S` after its
- * end. Workers write it; every process may read. Throws `queue_unavailable` when Redis or that store cannot be reached.
+ * end at most. Workers write it; every process may read. Throws `queue_unavailable` when Redis or that store cannot be reached.
  */
 export interface ArchiveStore {
   readonly ttlS: number;
@@ -128,16 +130,17 @@ function definitionOwner(digest: string): string {
 }
 
 async function writeRuns(deps: ArchiveDeps, runs: readonly WrittenRun[]): Promise<PromiseSettledResult<number>[]> {
-  const { clock, ttlS } = deps;
+  const { clock } = deps;
   const blobs = await deps.blobs();
   const drafts: (NewBlob & Pick<WrittenRun, 'runId' | 'createdAt'>)[] = [];
-  for (const { runId, createdAt, endedAt, text } of runs) {
+  for (const { runId, createdAt, endedAt, ttlS, text } of runs) {
     const untilMs = Date.parse(endedAt) + ttlS * 1_000;
     if (untilMs <= clock.now()) continue;
     drafts.push({ runId, createdAt, owner: ownerOf(runId), name: blobName, bytes: await packed(text), untilMs });
     // Whatever else this process does goes first.
     await turn();
   }
+  if (drafts.length === 0) return runs.map(() => ({ status: 'fulfilled', value: 0 }));
   const left = blobs.kind === 'redis' ? await makeRoom(deps, blobs, drafts) : new Set<string>();
   const staying = drafts.filter(({ runId }) => !left.has(runId));
   const results = await blobs.putAll(staying, 'process');

@@ -3,11 +3,12 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { agentView, isArchived } from '../../../shared/contract/agent/agent.ts';
+import { agentView, archiveTtlOf } from '../../../shared/contract/agent/agent.ts';
 import { archivedText, lineKinds } from '../../../shared/contract/archive/archived-run.ts';
 import type { ChildView } from '../../../shared/contract/archive/run-steps.ts';
 import { legibleRequest } from '../../../shared/contract/run-record.ts';
 import { runRecordVersion, runStatus } from '../../../shared/contract/run.ts';
+import type { Tenants } from '../../../shared/contract/tenants.ts';
 import type { ArchiveStore, WrittenRun } from '../../../shared/state/archive/archive.ts';
 import { noteArchived, type SettledRun } from '../../../shared/state/archive/due-runs.ts';
 import { type EndedRun, readChildren, readEnded } from '../../../shared/state/archive/ended-run.ts';
@@ -18,7 +19,8 @@ import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
   readonly space: RunKeySpace;
-  readonly archive: Pick<ArchiveStore, 'read' | 'write'>;
+  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'ttlS'>;
+  readonly tenants: Tenants;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly redactor: Redactor;
 }
@@ -72,29 +74,34 @@ async function draftOf(found: EndedRun | undefined, deps: ArchiveRunDeps): Promi
   if (!tenant || !createdAt || !endedAt || unarchived === undefined) return undefined;
   if (v !== String(runRecordVersion))
     throw new RunError('run_state_version_unsupported', `the record of run ${runId} has version ${v}`);
-  if (!(await isWanted(found, deps))) return { runId, endedAt, written: undefined };
+  const ttlS = await ttlOf(found, deps);
+  if (ttlS === 0) return { runId, endedAt, written: undefined };
   const [children, earlier] = await Promise.all([childrenOf(found, deps.space), readEarlier(found, deps.archive)]);
   const { lines, isCut } = archivedLines(found, deps.redactor);
   const firstTokens = { ...earlier?.firstTokens, ...found.firstTokens };
   const truncated = isCut || earlier?.isCut ? (true as const) : undefined;
   const about = { runId, tenant, definition, children, firstTokens, truncated };
   const text = archivedText(about, lines + (earlier?.lines ?? ''));
-  return { runId, endedAt, written: { runId, createdAt, endedAt, text } };
+  return { runId, endedAt, written: { runId, createdAt, endedAt, ttlS, text } };
 }
 
-/** Is every agent that had a part in it archived? Agents that this worker does not have are as others announce them. */
-async function isWanted({ hash, lines }: EndedRun, { agents, space }: ArchiveRunDeps): Promise<boolean> {
+/**
+ * Seconds for which the archive keeps it: the shortest time of its tenant and of every agent that had a part in it, 0 for not at all.
+ * Agents that this worker does not have are as others announce them.
+ */
+async function ttlOf({ hash, lines }: EndedRun, { archive, tenants, agents, space }: ArchiveRunDeps): Promise<number> {
   const others = entriesOf(lines, 'handed_off').map(({ to }) => String(to));
-  for (const id of [hash['agent'] || legibleRequest(hash).agent, ...others]) {
+  const times = [hash['agent'] || legibleRequest(hash).agent, ...others].map(async (id) => {
     const own = agents.get(id)?.definition;
-    if (own ? !isArchived(own) : await isLeftOut(id, space)) return false;
-  }
-  return true;
+    return own ? archiveTtlOf(own) : await announcedTtl(id, space);
+  });
+  const { archiveTtlS = archive.ttlS } = tenants.of(hash['tenant'] ?? '');
+  return Math.min(archive.ttlS, archiveTtlS, ...(await Promise.all(times)));
 }
 
-async function isLeftOut(agentId: string, { redis, keys }: RunKeySpace): Promise<boolean> {
-  const announced = agentView.safeParse(jsonOr((await redis.hget(keys.agents, agentId)) ?? 'null'));
-  return announced.data?.archive === false;
+async function announcedTtl(agentId: string, { redis, keys }: RunKeySpace): Promise<number> {
+  const { data } = agentView.safeParse(jsonOr((await redis.hget(keys.agents, agentId)) ?? 'null'));
+  return data?.archive === false ? 0 : (data?.archiveTtlS ?? Number.POSITIVE_INFINITY);
 }
 
 async function childrenOf({ runId, lines }: EndedRun, space: RunKeySpace): Promise<readonly ChildView[]> {

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { repeat } from '../../../shared/base/clock.ts';
 import type { Log } from '../../../shared/base/log.ts';
-import { isArchived } from '../../../shared/contract/agent/agent.ts';
+import { archiveTtlOf } from '../../../shared/contract/agent/agent.ts';
 import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
 import { settleTaken, takeDue } from '../../../shared/state/archive/due-runs.ts';
 import { isUnavailable } from '../../../shared/state/errors.ts';
@@ -39,8 +39,13 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   const keepDefinitions = definitionKeeper(deps);
   const pass = async () => {
     await keepDefinitions();
-    while (!stop.signal.aborted && (await archiveBatch(deps)) === atOnce) await turn();
-    isFailing = false;
+    for (;;) {
+      const { taken, written } = await archiveBatch(deps);
+      // Only what was written says that the store is back.
+      if (written > 0) isFailing = false;
+      if (stop.signal.aborted || taken < atOnce) return;
+      await turn();
+    }
   };
   const loop = repeat(everyMs, pass, failed);
   return {
@@ -51,11 +56,12 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   };
 }
 
-/** Returns how many it has taken. Throws the first error after which others would fail, too; the rest is due again later. */
-async function archiveBatch(deps: ArchiverDeps): Promise<number> {
+/** Returns how many it has taken and written. Throws the first error after which others would fail, too; the rest is due again later. */
+async function archiveBatch(deps: ArchiverDeps): Promise<{ readonly taken: number; readonly written: number }> {
   const { space, log, onRun } = deps;
   const { runIds, lease } = await takeDue(space, atOnce);
   const done: string[] = [];
+  let written = 0;
   let outage: unknown;
   for (let from = 0; from < runIds.length && outage === undefined; from += together) {
     const group = runIds.slice(from, from + together);
@@ -66,6 +72,7 @@ async function archiveBatch(deps: ArchiverDeps): Promise<number> {
       const result = results[i];
       if (result?.status === 'fulfilled') {
         onRun(result.value);
+        if (result.value.kind === 'written') written += 1;
         done.push(runId);
         continue;
       }
@@ -79,7 +86,7 @@ async function archiveBatch(deps: ArchiverDeps): Promise<number> {
   }
   await settleTaken(space, { runIds: done, lease });
   if (outage !== undefined) throw outage;
-  return runIds.length;
+  return { taken: runIds.length, written };
 }
 
 /** Writes the definitions of this worker's agents when that is due. */
@@ -89,7 +96,7 @@ function definitionKeeper({ agents, archive, redactor }: ArchiverDeps): () => Pr
     const now = performance.now();
     if (now - writtenAt < definitionsEveryMs) return;
     for (const agent of agents.values()) {
-      if (!isArchived(agent.definition)) continue;
+      if (archiveTtlOf(agent.definition) === 0) continue;
       const { digest, json } = definitionRecord(agent, redactor);
       await archive.writeDefinition(digest, json);
     }
