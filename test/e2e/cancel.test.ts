@@ -26,7 +26,14 @@ test('a cancel in the middle of an answer closes the connection to the provider'
   );
   const observed = await world.ended(run);
   expectCancelled(observed);
-  expect(eventsOf(observed, 'run.cancelled')[0]).toMatchObject({ drained: false, reason: 'changed my mind' });
+  const [end] = eventsOf(observed, 'run.cancelled');
+  expect(end).toMatchObject({
+    drained: false,
+    reason: 'changed my mind',
+    partial: expect.stringMatching(/^one two ?$/),
+  });
+  // What was shown of the answer stays.
+  expect(observed.view.unfinished).toMatchObject({ text: end?.partial, results: [] });
 });
 
 test('a cancel before the first byte of an answer closes the connection as well', async () => {

@@ -65,7 +65,8 @@ test('the steps of a run say what each model was asked, and what became of its c
 });
 
 test('a run that works shows its steps so far, and the worker that died under it', async () => {
-  const world = await makeWorld();
+  // A busy machine must not let the lease lapse once more.
+  const world = await makeWorld({ env: { LOCK_DURATION_MS: '8000' } });
   const run = await world.submit('gated', [
     { calls: [{ name: 'look', args: { id: 'l', gate: 'steps-gate' } }] },
     { text: 'Seen.' },
@@ -190,8 +191,12 @@ test('what a run did before it was redriven stays in its record', async () => {
   await mill.redrive({ runId: run.runId });
   expect(await run.result({ waitMs: 30_000 })).toMatchObject({ status: 'completed' });
   const seen = async () => {
-    const { steps, segments, truncated } = await mill.steps(run.runId);
+    const { steps, segments, waits, truncated } = await mill.steps(run.runId);
     expect(truncated).toBeUndefined();
+    // No worker was lost, and no answer of one.
+    expect(segments.map(({ recoveredFrom }) => recoveredFrom)).toEqual([undefined, undefined]);
+    expect(steps.map(({ resets }) => resets)).toEqual([undefined, undefined]);
+    expect(waits).toMatchObject([{ reason: 'redrive', from: once[0]?.to, to: expect.any(String) }]);
     expect(steps[0]).toEqual(before[0]);
     expect(steps[1]?.attempts).toMatchObject([...(before[1]?.attempts ?? []), { outcome: 'succeeded' }]);
     expect(segments).toMatchObject([...once, { end: 'ended' }]);
@@ -202,6 +207,7 @@ test('what a run did before it was redriven stays in its record', async () => {
   // Who follows the events gets those of the run since then: they have one end.
   const events = await Array.fromAsync(mill.events(run.runId));
   expect(events.map(({ type }) => type)).not.toContain('run.failed');
+  expect(events.find(({ type }) => type === 'run.started')).toMatchObject({ redriven: true, attempt: 2 });
   expect((await mill.export(run.runId)).events.map(({ type }) => type)).toContain('run.failed');
 });
 

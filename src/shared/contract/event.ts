@@ -184,12 +184,13 @@ export const eventBodies = {
     {},
   ),
   'run.started': event(
-    'A worker has the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
+    'A worker has the run for the first time, with `resumed` again after a wait, or with `redriven` again after it had failed. `attempt` counts the times that a worker took it.',
     {
       kind: text,
       model: text.optional(),
       attempt: z.int().min(1),
       resumed: z.boolean().optional(),
+      redriven: z.literal(true).optional(),
       worker: text.optional(),
     },
   ),
@@ -232,13 +233,17 @@ export const eventBodies = {
       durationMs: count.optional(),
     },
   ),
-  'run.cancelled': event('The run was cancelled. `drained`: the step that was under way was finished first.', {
-    reason: text.optional(),
-    drained: z.boolean(),
-    usage: runUsage,
-    costMicrocents: microcents,
-    durationMs: count.optional(),
-  }),
+  'run.cancelled': event(
+    'The run was cancelled. `drained`: the step that was under way was finished first. `partial` is the text that was shown last.',
+    {
+      reason: text.optional(),
+      partial: text.optional(),
+      drained: z.boolean(),
+      usage: runUsage,
+      costMicrocents: microcents,
+      durationMs: count.optional(),
+    },
+  ),
 
   'agent.start': event('The turn begins.', {}),
   'agent.end': event('The turn has ended, with the final text.', { output: text, status: text }),

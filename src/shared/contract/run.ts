@@ -312,6 +312,8 @@ export const runRecord = z.object({
   /** How often its wait was ended, and the epoch at which that happened last. */
   resumes: z.int().min(0).optional(),
   resumedEpoch: z.int().min(0).optional(),
+  /** The epoch at which it was redriven last. */
+  redrivenEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
   /** Its log says so already: it waits for its children to end, and then ends itself. */
   isCancelling: z.boolean().optional(),

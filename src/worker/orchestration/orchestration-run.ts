@@ -449,7 +449,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   #interrupted(): TurnOutcome {
     const { reason } = this.signal;
     if (reason instanceof RunError && reason.code !== 'cancelled') return this.#failed(reason);
-    return { status: 'cancelled', state: this.#growing.state };
+    return { status: 'cancelled', partialText: '', state: this.#growing.state };
   }
 }
 

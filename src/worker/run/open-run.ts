@@ -103,7 +103,8 @@ export async function openRun(
   await lookForFilesOf(folded.state, record, parts.writer, deps);
   if (folded.state.agentId !== undefined) parts.writer.setActiveAgent(folded.state.agentId);
   const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
-  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, parts.writer, deps);
+  if (claimed.start === 'recovered' || claimed.start === 'redriven')
+    await recover(folded.state, claimed, accounts, parts.writer, deps);
   const kept = opening.move();
   const run = { ...parts, ...folded, record, thread: thread?.thread, accounts };
   return { kind: 'open', run: { ...run, [Symbol.asyncDispose]: async () => kept.dispose() } };
@@ -122,8 +123,8 @@ interface Found {
   readonly assignment: Assignment;
   /** False: its thread refuses it. */
   readonly mayEnter: boolean;
-  /** Its wait ended, and there is nothing to recover. */
-  readonly isResumed: boolean;
+  /** Why it is to go on, where no worker was lost and none has handed it over: its wait ended, or it was redriven. */
+  readonly goesOn: 'resumed' | 'redriven' | undefined;
 }
 
 /**
@@ -142,25 +143,26 @@ async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSig
   const entry = await turnInThread(record, ports);
   if (entry === 'waiting') return skipped('waiting');
   const assigned = await assignmentOf(record.request, agents, signal);
-  const isResumed = record.resumedEpoch !== undefined && record.resumedEpoch === record.epoch;
+  const { epoch, resumedEpoch, redrivenEpoch } = record;
+  const goesOn = redrivenEpoch === epoch ? 'redriven' : resumedEpoch === epoch ? 'resumed' : undefined;
   const mayEnter = entry === 'turn';
   // A run that has begun goes on with the agent that there is: what it has done cannot be done again.
   const wrong = record.epoch === 0 ? wrongVersion(record.request, assigned.agent?.definition) : undefined;
   const refusal = mayEnter ? (wrong ?? assigned.refusal) : entry;
   const assignment = { ...assigned, refusal };
-  return { kind: 'found', record, assignment, mayEnter, isResumed };
+  return { kind: 'found', record, assignment, mayEnter, goesOn };
 }
 
-interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
+export interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
   readonly owner: string;
-  readonly start: 'first' | 'resumed' | 'recovered';
+  readonly start: 'first' | 'resumed' | 'redriven' | 'recovered';
   /** What the claim has written, `run.started` or `run.recovered` first. */
   readonly events: readonly OutgoingEvent[];
 }
 
 /** Makes this processor call the owner of the run, in place of the worker that had it. */
 async function claim(
-  { record, assignment: { agent }, isResumed }: Found,
+  { record, assignment: { agent }, goesOn }: Found,
   { runId, segment }: Pick<RunJob, 'runId' | 'segment'>,
   delivery: Delivery | Taker,
   { ports, suspects, definitionOf }: OpenDeps,
@@ -174,7 +176,9 @@ async function claim(
   const { kind, epoch, request, worker } = record;
   const model = agent && (request.overrides?.model ?? agent.definition.model);
   const about = { type: 'run.started', kind, attempt: epoch + 1, worker: delivery.worker } as const;
-  const started = event({ ...about, resumed: isResumed ? true : undefined, model });
+  const resumed = goesOn === 'resumed' ? true : undefined;
+  const redriven = goesOn === 'redriven' ? true : undefined;
+  const started = event({ ...about, resumed, redriven, model });
   const recovered = event({
     type: 'run.recovered',
     fromCheckpoint: record.steps,
@@ -184,7 +188,7 @@ async function claim(
   });
   const node = workOf(request).kind === 'node' ? [event({ type: 'node.started' })] : [];
   const opening = [started, ...node, event({ type: 'agent.start' })];
-  const going = [isResumed ? started : recovered];
+  const going = [goesOn ? started : recovered];
   const wasLost = record.status === 'running' && worker !== undefined;
   const excusedWorker = wasLost && (await suspects?.isExcused(worker, runId)) ? worker : undefined;
   const owner = newNonce();
@@ -193,17 +197,17 @@ async function claim(
   const answer = await ports.runs.claim(claim, opening, going);
   if (answer.kind === 'crashed_too_often') return answer;
   if (answer.kind !== 'claimed') return skipped(answer.kind);
-  const start = answer.first ? 'first' : isResumed ? 'resumed' : 'recovered';
+  const start = answer.first ? 'first' : (goesOn ?? 'recovered');
   return { ...answer, owner, start, events: answer.first ? opening : going };
 }
 
 /** Counts and logs that the run began here. */
-function announce({ record, isResumed }: Found, claimed: Claimed, log: Log, { ports, ...known }: OpenDeps): void {
+function announce({ record, goesOn }: Found, claimed: Claimed, log: Log, { ports, ...known }: OpenDeps): void {
   const waitedMs = ports.clock.now() - Date.parse(record.createdAt) - (record.request.delayMs ?? 0);
-  const queueWaitMs = isResumed ? undefined : Math.max(0, waitedMs);
+  const queueWaitMs = goesOn ? undefined : Math.max(0, waitedMs);
   const [begun] = claimed.events;
   if (begun) ports.observe(begun, { agentId: countedAgent(record.request, known), kind: record.kind, queueWaitMs });
-  logStarted(log, claimed, { resumed: isResumed, queueWaitMs: Math.max(0, waitedMs) });
+  logStarted(log, claimed, Math.max(0, waitedMs));
 }
 
 type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay' | 'equipment'>;
@@ -348,10 +352,16 @@ async function lookForFilesOf(
 }
 
 /** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */
-async function recover(state: TurnState, record: RunRecord, accounts: Accounts, writer: RunWriter, deps: OpenDeps) {
+async function recover(
+  state: TurnState,
+  { start, record }: Pick<Claimed, 'start' | 'record'>,
+  accounts: Accounts,
+  writer: RunWriter,
+  deps: OpenDeps,
+) {
   await writeOff(accounts, deps);
-  // Deltas of the lost model call are in the log; readers must drop them before the call is repeated.
-  if (!hasOpenCalls(state) && !isOrchestrated(workOf(record.request)))
+  // Deltas of the lost model call are in the log; readers must drop them before the call is repeated. A redrive begins a new log.
+  if (start === 'recovered' && !hasOpenCalls(state) && !isOrchestrated(workOf(record.request)))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
 }
 

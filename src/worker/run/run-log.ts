@@ -3,10 +3,10 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
+import type { Claimed } from './open-run.ts';
 import type { OpenRun } from './run-context.ts';
 import { durationMs, type JobOutcome } from './outcome.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { Claim } from '../../shared/state/run/claim.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 
 /** The log of a run on this worker: each line has the run, its tenant, its worker and its request. */
@@ -25,14 +25,20 @@ export function logEnded(log: Log, ended: RunRecord, worker: string): void {
   log.info({ ...factsOf(ended), worker, ...endFactsOf(ended) }, 'run ended');
 }
 
-export function logStarted(
-  log: Log,
-  { first, record, previousWorker }: Extract<Claim, { kind: 'claimed' }>,
-  { resumed, queueWaitMs }: { readonly resumed: boolean; readonly queueWaitMs: number },
-): void {
-  if (first) return log.info({ attempt: record.epoch, queueWaitMs }, 'run started');
-  if (resumed) return log.info({ attempt: record.epoch }, 'run resumed');
-  log.info({ attempt: record.epoch, previousWorker, crashes: record.crashes, blame: record.blame }, 'run recovered');
+export function logStarted(log: Log, { start, record, previousWorker }: Claimed, queueWaitMs: number): void {
+  const { epoch: attempt, crashes, blame } = record;
+  switch (start) {
+    case 'first':
+      return log.info({ attempt, queueWaitMs }, 'run started');
+    case 'resumed':
+      return log.info({ attempt }, 'run resumed');
+    case 'redriven':
+      return log.info({ attempt }, 'run redriven');
+    case 'recovered':
+      return log.info({ attempt, previousWorker, crashes, blame }, 'run recovered');
+    default:
+      return assertNever(start);
+  }
 }
 
 /** Logs the end of a segment: one line. */

@@ -51,7 +51,7 @@ async function endSegment(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): 
     case 'failed':
       return await fail(run, ending, deps);
     case 'cancelled':
-      return await cancelled(run, ending.state, { drained: false }, deps);
+      return await cancelled(run, ending.state, { drained: false, partialText: ending.partialText }, deps);
     case 'stopped':
       if (ending.reason === 'hand_over') return await handOver(run, ending.state);
       return await cancelled(run, ending.state, { drained: true }, deps);
@@ -156,12 +156,19 @@ interface Cancelled {
   /** The calls that wait for people. Default: those in the state. */
   readonly undecided?: readonly StepCall[];
   readonly awaitsMoney?: boolean;
+  /** What subscribers saw of the answer that it broke off. */
+  readonly partialText?: string;
 }
 
 async function cancelled(
   run: OpenRun,
   state: TurnState,
-  { drained, undecided = state.calls.filter(isUndecided), awaitsMoney = state.awaitsMoney }: Cancelled,
+  {
+    drained,
+    undecided = state.calls.filter(isUndecided),
+    awaitsMoney = state.awaitsMoney,
+    partialText = '',
+  }: Cancelled,
   deps: SettleDeps,
 ): Promise<JobOutcome> {
   const { ask } = state.loop;
@@ -180,8 +187,9 @@ async function cancelled(
   run.writer.emitWithCommit(usageOf(run, denied, deps.ports.clock));
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   const ms = durationMs(run.record, deps.ports.clock);
-  run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });
-  const unfinished = unfinishedOf(denied, '', deps.ports.redactor);
+  const partial = partialText === '' ? undefined : partialText;
+  run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason, partial });
+  const unfinished = unfinishedOf(denied, partialText, deps.ports.redactor);
   await close(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, { unfinished }, deps);
   return { kind: 'ended', status: 'cancelled' };
 }

@@ -54,7 +54,7 @@ export async function land(turn: Turn, reason: IncompleteReason, failed: Failed)
       return { ...failed, error: thrown };
     const { reason: why } = signal;
     if (signal.aborted && !(why instanceof RunError && why.code !== 'cancelled'))
-      return { status: 'cancelled', state: growing.state };
+      return { status: 'cancelled', partialText: turn.shownText, state: growing.state };
     return failed;
   }
   return closedTurn(turn) ?? failed;

@@ -195,7 +195,7 @@ export interface TurnDeps {
  *
  * - completed: the model gave its final answer. `degraded`: a tool or every model failed instead, or a person denied a call, and `text` says so
  * - failed: `engaged` says whether a provider was ever called, `partialText` is what subscribers saw last
- * - cancelled: wins over every other end
+ * - cancelled: wins over every other end; `partialText` as above
  * - stopped: nothing is wrong; the turn can go on from its journal
  * - handed_off: the agent `to` goes on with a turn of its own
  * - suspended: it waits, without a worker, for what `wait` says
@@ -218,7 +218,7 @@ export type TurnOutcome = { readonly state: TurnState } & (
       readonly degraded: boolean;
     }
   | { readonly status: 'failed'; readonly error: RunError; readonly engaged: boolean; readonly partialText: string }
-  | { readonly status: 'cancelled' }
+  | { readonly status: 'cancelled'; readonly partialText: string }
   | { readonly status: 'stopped'; readonly reason: StopReason }
   | { readonly status: 'handed_off'; readonly to: string }
   | { readonly status: 'suspended'; readonly wait: SuspendedWait }

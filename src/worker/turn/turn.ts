@@ -194,7 +194,11 @@ function interrupted(turn: Turn, thrown: unknown): TurnOutcome {
   }
   const { reason } = signal;
   if (reason instanceof RunError && reason.code !== 'cancelled') return failed(turn, reason);
-  return { status: 'cancelled', state: growing.state };
+  return {
+    status: 'cancelled',
+    partialText: turn.shownText || lastShown(growing.state, turn.spec),
+    state: growing.state,
+  };
 }
 
 /** With the default cooldown of 30 s about an hour. */

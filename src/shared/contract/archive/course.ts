@@ -27,6 +27,8 @@ class Course {
   readonly waits: Mutable<WaitView>[] = [];
   /** When the last event came that a worker wrote. */
   #seenAt: string | undefined;
+  /** When it had failed, until it is redriven. */
+  #failedAt: string | undefined;
 
   constructor({ startedAt }: RunRecord, first: RunEvent | undefined) {
     // A log that has lost its beginning does not say when the run began.
@@ -38,6 +40,11 @@ class Course {
     const { timestamp: at } = event;
     const open = this.#open();
     switch (event.type) {
+      case 'run.queued':
+        if (this.#failedAt !== undefined)
+          this.waits.push({ reason: 'redrive', from: this.#failedAt, to: at, waitsFor: [], by: [] });
+        this.#failedAt = undefined;
+        break;
       case 'run.started':
         this.segments.push(defined({ worker: event.worker, from: at }));
         break;
@@ -55,6 +62,7 @@ class Course {
       default:
         if (isTerminal(event) && open) Object.assign(open, { to: at, end: 'ended' } satisfies Partial<SegmentView>);
         if (isTerminal(event)) this.#endWait(at);
+        if (event.type === 'run.failed') this.#failedAt = at;
     }
     this.#seenAt = at;
   }

@@ -192,9 +192,9 @@ export const segmentView = z.object({
 });
 export type SegmentView = z.infer<typeof segmentView>;
 
-/** What a suspended run waited for. Without `to` it waits now. */
+/** What a suspended run waited for, or that it had failed until it was redriven (`redrive`). Without `to` it waits now. */
 export const waitView = z.object({
-  reason: suspendReason,
+  reason: z.enum([...suspendReason.options, 'redrive']),
   from: text,
   to: text.optional(),
   waitsFor: z.array(z.object({ kind: suspendReason, id: text, toolName: text.optional() })),

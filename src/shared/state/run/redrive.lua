@@ -8,7 +8,7 @@ ARGV[10] when a worker has to have begun it, as ISO time, or ''
 Returns {0} gone, {1, status} not failed, {2, segment} queued again, now or by this very call before. ]]
 -- include ../append-events
 -- include ../stored-json
-local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence')
+local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'epoch')
 if not run[1] then return {0} end
 if run[3] == ARGV[1] then return {2, tonumber(run[2])} end
 if run[1] ~= 'failed' then return {1, run[1]} end
@@ -18,7 +18,8 @@ local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run[4])
 local segment = tonumber(run[2]) + 1
 local last = decoded(redis.call('LINDEX', KEYS[2], -1))
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
-  'held', '0', 'crashes', '0', 'blame', '0', 'excuses', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
+  'held', '0', 'crashes', '0', 'blame', '0', 'excuses', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1,
+  'redrivenEpoch', run[5])
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs', 'unarchived')
 -- What the counters of the tenant have of this run already.
 local counted = redis.call('HMGET', KEYS[1], 'attempts', 'toolCalls', 'toolErrors')

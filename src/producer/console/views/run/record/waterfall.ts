@@ -225,6 +225,7 @@ export const waitLabels: Readonly<Record<WaitView['reason'], string>> = {
   unknown_outcome: 'waits for a person: did the call take effect?',
   provider_limit: 'waits for the provider',
   retry: 'waits before it tries again',
+  redrive: 'failed, until it was redriven',
 };
 
 function stepRows(step: StepView, facts: Facts, depth: number): Row[] {
