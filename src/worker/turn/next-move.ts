@@ -44,16 +44,24 @@ export function nextMove(state: TurnState, limits: Limits, rules: MoveRules): Mo
   if (ended) return ended;
   const to = calls.find(({ result }) => result?.handoff)?.result?.handoff;
   if (to !== undefined) return { kind: 'hand_off', to };
-  if (counters.corrections > limits.maxCorrections) {
-    const message = `the model repeated mistakes in its tool calls in more than ${limits.maxCorrections} steps`;
-    return fail(new RunError('tool_failed', message, { retryable: false }));
-  }
+  if (counters.corrections > limits.maxCorrections) return fail(tooManyMistakes(state, limits));
   if (state.budgetDecision === 'reject')
     return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
   const loop = rules.loop && loopMove(state, rules.loop);
   if (loop) return loop;
   const reached = limitReached(state, limits);
   return reached ? fail(tooMany(reached, limits)) : { kind: 'call_model' };
+}
+
+/** Names the tool and the kind of the last mistake, never its arguments: they may hold anything. */
+function tooManyMistakes({ calls, counters: { corrections } }: TurnState, { maxCorrections }: Limits): RunError {
+  const last = calls.findLast(({ result }) => result?.correctable);
+  const mistake = last ? `a call of ${last.name} (${last.result?.errorKind ?? 'unknown'})` : 'a tool call';
+  const times = corrections === 1 ? '' : ` in ${corrections} steps, last`;
+  const allowed =
+    maxCorrections === 0 ? 'no correction' : maxCorrections === 1 ? 'one correction' : `${maxCorrections} corrections`;
+  const message = `the model made a mistake${times} in ${mistake}; limits.maxCorrections allows ${allowed}`;
+  return new RunError('tool_failed', message, { retryable: false });
 }
 
 type CallLimit = 'maxSteps' | 'maxToolCalls' | 'maxLlmCalls';

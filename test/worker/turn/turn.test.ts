@@ -448,7 +448,12 @@ test('a batch over the limit of tool calls does not run, not even its intent is 
 
 test('the model sees three corrections, its fourth mistake ends the turn', async () => {
   const turn = makeTurn({ script: () => ({ toolCalls: [{ name: 'lock' }] }), tools: [look] });
-  expect(await turn.run()).toMatchObject({ status: 'failed', error: { code: 'tool_failed', retryable: false } });
+  const message =
+    'the model made a mistake in 4 steps, last in a call of lock (unknown_tool); limits.maxCorrections allows 3 corrections';
+  expect(await turn.run()).toMatchObject({
+    status: 'failed',
+    error: { code: 'tool_failed', retryable: false, message },
+  });
   expect(turn.requests).toHaveLength(4);
   const last = turn.requests.at(-1)?.messages ?? [];
   expect(last.filter((message) => message.role === 'tool' && message.isError)).toHaveLength(3);
