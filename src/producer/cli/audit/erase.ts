@@ -11,7 +11,7 @@ import { examples, exitCodes, printJson, type AddCommand } from '../cli.ts';
 import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { keyValue } from '../options/arguments.ts';
-import { count } from '../../../shared/base/words.ts';
+import { count, flat } from '../../../shared/base/words.ts';
 
 const options = [
   value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
@@ -120,7 +120,9 @@ const verify = command('verify <file>', {
       valid: verifyReceipt(receipt, publicKey),
     }));
     if (json) printJson(cli, found);
-    else for (const { receiptId, valid } of found) cli.stdout.write(`${valid ? 'valid' : 'NOT VALID'} ${receiptId}\n`);
+    else
+      for (const { receiptId, valid } of found)
+        cli.stdout.write(`${valid ? 'valid' : 'NOT VALID'} ${flat(receiptId)}\n`);
     return found.every(({ valid }) => valid) ? exitCodes.ok : exitCodes.failed;
   },
 });
