@@ -15,6 +15,7 @@ import {
   filesBelow,
   metadata,
 } from '../support/erased-user.ts';
+import { batchIs, fileText, submitBatch } from '../support/batches.ts';
 import { call } from '../support/http.ts';
 import { planInput } from '../support/plan.ts';
 import { testRedis, until } from '../support/redis.ts';
@@ -116,4 +117,21 @@ test('a thread goes with all of its runs, and one of its runs only with it', asy
   expect([status, body.deleted, body.receipt.runs, body.receipt.threads]).toEqual([200, true, runs, ['t1']]);
   expect(await at.inRedis()).toEqual([]);
   expect((await call('DELETE', `${world.url}/v1/threads/t1?runs=true`)).status).toBe(404);
+});
+
+test('users with lines in one file who are erased at the same time all leave nothing in it', async () => {
+  const { mill } = await erasureWorld();
+  const users = Array.from({ length: 8 }, (_, i) => `${canary}-${i}`);
+  const lines = users.map((user) => ({ id: user, input: planInput({ text: user }), metadata: { user } }));
+  const { id } = await submitBatch(mill, lines, { agent: 'plain' });
+  const { output_file_id: output = '', input_file_id: input } = await batchIs(mill, id, ['completed'], 30_000);
+  const answers = await Promise.all(users.map((user) => mill.erase({ metadata: { user } })));
+  expect(answers.map(({ receipt }) => receipt.erased.batchLines)).toEqual(users.map(() => 2));
+  const left = `${await fileText(mill, input)}${await fileText(mill, output)}`;
+  expect(
+    left
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.trimEnd()),
+  ).toEqual(Array(16).fill('{"erased":true}'));
 });

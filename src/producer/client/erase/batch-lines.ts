@@ -5,7 +5,9 @@ import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import type { FilePart } from '../../../shared/contract/files.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
+import { erasedPlaces, noteErasedPlaces } from '../../../shared/state/erasure/erased-places.ts';
 import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import type { KeySpace } from '../../../shared/state/keys.ts';
 import type { TenantClient } from '../client-core.ts';
 
 const pageSize = 100;
@@ -95,7 +97,7 @@ async function eraseInput(
   const info = await core.files.store.info(tenant, request.input_file_id);
   if (!info) return 0;
   const wanted = new Set(runs.map(({ executionId = '' }) => executionId.replace(/:r\d+$/, '')));
-  const found: (readonly [number, number])[] = [];
+  const found: Place[] = [];
   try {
     for await (const [, { key, offset, length }] of new BatchInput(record, core.files.store).all())
       if (wanted.has(executionIdOf(name, key)) && length > 0) found.push([offset, length]);
@@ -104,9 +106,12 @@ async function eraseInput(
     if (!(error instanceof RunError && error.code === 'validation')) throw error;
   }
   const file = new PartedFile(request.input_file_id, info.parts, client);
-  if (how === 'erase') for (const [offset, length] of found) await file.overwrite(offset, length, isCsv(record));
+  if (how === 'erase') await file.overwrite(found, isCsv(record));
   return found.length;
 }
+
+/** Where a line is: its offset, and its length. */
+type Place = readonly [offset: number, length: number];
 
 /** The bytes of a file of which parts can be replaced by others of the same length. */
 class PartedFile {
@@ -126,34 +131,50 @@ class PartedFile {
     how: 'count' | 'erase',
   ): Promise<number> {
     const { rawLines } = await import('../../batch/lines/raw-lines.ts');
-    const found: (readonly [number, number])[] = [];
+    const found: Place[] = [];
     for await (const { offset, length, content } of rawLines(this.#bytes(), division)) {
       // One that is too long to be read as a line is between those beside it.
       if (content && isMeant(content.toString('utf8'))) found.push([offset, length]);
     }
-    if (how === 'erase')
-      for (const [offset, length] of found) await this.overwrite(offset, length, division === 'records');
+    if (how === 'erase') await this.overwrite(found, division === 'records');
     return found.length;
   }
 
-  /** Puts a note in the place of a line, or nothing but spaces where it is too short, or a row of a CSV. */
-  async overwrite(offset: number, length: number, isCsv: boolean): Promise<void> {
-    const note = isCsv || length < erased.length ? '' : erased;
-    const filler = Buffer.from(note.padEnd(length, ' '));
-    const blobs = await this.#client.core.files.blobs();
+  /** Puts a note in the place of each of these lines, or nothing but spaces where it is too short, or a row of a CSV. */
+  async overwrite(places: readonly Place[], isCsv: boolean): Promise<void> {
+    if (places.length === 0) return;
+    await this.#reach((space) => noteErasedPlaces(space, this.#id, places));
     let at = 0;
     for (const { name, bytes: size } of this.#parts) {
-      const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
-      if (first < last) {
-        const bytes = await blobs.read(this.#id, name, 0, size);
-        if (bytes) {
-          const changed = Buffer.from(bytes);
-          filler.copy(changed, first, at + first - offset, at + last - offset);
-          await blobs.put(this.#id, name, changed, Date.now());
-        }
-      }
+      const isTouched = places.some(([offset, length]) => offset < at + size && offset + length > at);
+      if (isTouched) await this.#overwritePart({ name, at, size }, isCsv);
       at += size;
     }
+  }
+
+  /**
+   * A part is read, changed and written as a whole. Another erasure that does so at the same time would bring lines back, so each
+   * overwrites the lines of all, and does it again when one has named others meanwhile.
+   */
+  async #overwritePart({ name, at, size }: PartPlace, isCsv: boolean): Promise<void> {
+    const blobs = await this.#client.core.files.blobs();
+    const known = async () => await this.#reach((space) => erasedPlaces(space, this.#id));
+    for (let places = await known(), before = -1; places.length !== before; places = await known()) {
+      before = places.length;
+      const bytes = await blobs.read(this.#id, name, 0, size);
+      if (!bytes) return;
+      const changed = Buffer.from(bytes);
+      for (const [offset, length] of places) {
+        const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
+        if (first < last) fillerOf(length, isCsv).copy(changed, first, at + first - offset, at + last - offset);
+      }
+      await blobs.put(this.#id, name, changed, Date.now());
+    }
+  }
+
+  #reach<T>(work: (space: KeySpace) => Promise<T>): Promise<T> {
+    const { core } = this.#client;
+    return core.reach((redis) => work({ redis, keys: core.keys }));
   }
 
   async *#bytes(): AsyncGenerator<Uint8Array> {
@@ -165,4 +186,16 @@ class PartedFile {
   }
 }
 
+interface PartPlace {
+  readonly name: string;
+  /** Of its first byte in the file. */
+  readonly at: number;
+  readonly size: number;
+}
+
 const erased = '{"erased":true}';
+
+function fillerOf(length: number, isCsv: boolean): Buffer {
+  const note = isCsv || length < erased.length ? '' : erased;
+  return Buffer.from(note.padEnd(length, ' '));
+}
