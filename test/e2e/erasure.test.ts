@@ -135,3 +135,16 @@ test('users with lines in one file who are erased at the same time all leave not
       .map((line) => line.trimEnd()),
   ).toEqual(Array(16).fill('{"erased":true}'));
 });
+
+test('a line of output that is too long to be a line of input is erased as well', async () => {
+  const { mill, world, ...at } = await erasureWorld();
+  const answer = JSON.stringify({ a: `${canary} ${'y'.repeat(700_000)}` });
+  world.provider.words.set('answer', answer);
+  const outputSchema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
+  const line = { id: 'a', input: planInput({ text: '%answer', pieces: 1 }), metadata, outputSchema };
+  const { id } = await submitBatch(mill, [line], { agent: 'plain' });
+  const { output_file_id: output = '' } = await batchIs(mill, id, ['completed'], 30_000);
+  expect((await fileText(mill, output)).length).toBeGreaterThan(2 * answer.length);
+  expect((await mill.erase({ metadata })).receipt.erased.batchLines).toBe(2);
+  expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
+});

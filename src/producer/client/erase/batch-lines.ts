@@ -13,6 +13,8 @@ import type { TenantClient } from '../client-core.ts';
 const pageSize = 100;
 /** A batch may have a name that others have, too; so many of a tenant are looked at for it. */
 const maxBatches = 1_000;
+/** More than any line that a batch writes: it has an answer as a text and as a value. */
+const maxWrittenBytes = 64 * 1024 * 1024;
 /** Outputs of batches of a tenant. */
 const maxOutputs = 10_000;
 
@@ -132,10 +134,8 @@ class PartedFile {
   ): Promise<number> {
     const { rawLines } = await import('../../batch/lines/raw-lines.ts');
     const found: Place[] = [];
-    for await (const { offset, length, content } of rawLines(this.#bytes(), division)) {
-      // One that is too long to be read as a line is between those beside it.
+    for await (const { offset, length, content } of rawLines(this.#bytes(), division, maxWrittenBytes))
       if (content && isMeant(content.toString('utf8'))) found.push([offset, length]);
-    }
     if (how === 'erase') await this.overwrite(found, division === 'records');
     return found.length;
   }
