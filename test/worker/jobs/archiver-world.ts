@@ -93,6 +93,8 @@ export async function archiverWorld(url?: string, changes: { readonly archiveTtl
     space,
     archive,
     inRedis,
+    open,
+    deps: { space, agents: new Map<string, LoadedAgent>(), redactor: new Redactor() },
     outcomes,
     endedRun,
     endAgain,

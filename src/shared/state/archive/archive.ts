@@ -4,7 +4,7 @@ import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-
 import { isUnavailable } from '../errors.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { waitingRuns } from './due-runs.ts';
+import { archiveLeaseMs, waitingRuns } from './due-runs.ts';
 import { forgetKept, type KeptInRedis, keptInRedis, maxBytesInRedis, noteKept } from './kept-bytes.ts';
 import { packed, unpacked } from './packing.ts';
 
@@ -46,6 +46,8 @@ export interface ArchiveStore {
    * of the run has to be gone before.
    */
   drop(tenant: string, runId: string): Promise<boolean>;
+  /** Removes what a worker that died then has written of a run that was erased just before. */
+  dropErased(runId: string): Promise<void>;
   /** Keeps the definition of an agent, as JSON, under the digest of its text: for as long as a run that ends within a day may be read. */
   writeDefinition(digest: string, json: string): Promise<void>;
   readDefinition(digest: string): Promise<Record<string, unknown> | undefined>;
@@ -77,6 +79,11 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
     const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
     return bytes === undefined ? undefined : await unpacked(bytes, owner);
   };
+  const remove = async (runId: string) => {
+    const blobs = await deps.blobs();
+    await blobs.drop(ownerOf(runId));
+    if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
+  };
   return {
     ttlS,
     async write(run, json) {
@@ -91,8 +98,7 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       // Afterwards: it may have been erased since it was read.
       const isErased = Date.parse(run.createdAt) <= (await erasedAtMs(runId));
       if (hasRoom && !isErased) return bytes.length;
-      await blobs.drop(owner);
-      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
+      await remove(runId);
       return 0;
     },
     async read(tenant, runId) {
@@ -107,11 +113,13 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       });
       if (found !== undefined && !belongsTo(found, tenant)) return false;
       await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
-      await reach((redis) => redis.zrem(keys.archiveDue, runId));
-      const blobs = await deps.blobs();
-      await blobs.drop(ownerOf(runId));
-      if (blobs.kind === 'redis') await forgetKept(deps, [runId]);
+      // A worker that has taken it may be about to write it, and die before it sees that: another one looks at it after that.
+      await reach((redis) => redis.zadd(keys.archiveDue, 'XX', clock.now() + 2 * archiveLeaseMs, runId));
+      await remove(runId);
       return found !== undefined;
+    },
+    async dropErased(runId) {
+      if ((await erasedAtMs(runId)) > 0) await remove(runId);
     },
     async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;

@@ -16,7 +16,7 @@ import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
   readonly space: RunKeySpace;
-  readonly archive: Pick<ArchiveStore, 'read' | 'write'>;
+  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'dropErased'>;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly redactor: Redactor;
 }
@@ -32,6 +32,7 @@ export type ArchivedAs = { readonly kind: 'written'; readonly bytes: number } | 
 export async function archiveRun(runId: string, deps: ArchiveRunDeps): Promise<ArchivedAs> {
   const { space, archive, redactor } = deps;
   const found = await readEnded(space, runId);
+  if (!found) await archive.dropErased(runId);
   const endedAt = found?.hash['endedAt'];
   if (!found || !endedAt || found.hash['unarchived'] === undefined) return { kind: 'gone' };
   const record = legibleRecord(found.hash);
