@@ -69,9 +69,9 @@ export function archiveContract(
       const archive = await makeArchive(world);
       const run = ended(world);
       await archive.write(run, json(run));
-      expect(await archive.drop('b', run.runId)).toBe(false);
+      expect(await archive.drop('b', run)).toBe(false);
       expect(await archive.read('a', run.runId)).toEqual(content(run));
-      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await archive.drop('a', run)).toBe(true);
       expect(await archive.write(run, json(run))).toBe(0);
       expect(await archive.read('a', run.runId)).toBeUndefined();
       expect(await world.leftovers()).toEqual([]);
@@ -86,7 +86,7 @@ export function archiveContract(
       const late: typeof blobs = {
         ...blobs,
         async put(...args) {
-          await other.drop('a', run.runId);
+          await other.drop('a', run);
           await blobs.put(...args);
         },
       };
@@ -94,13 +94,25 @@ export function archiveContract(
       expect(await world.leftovers()).toEqual([]);
     });
 
-    test('a run that begins with the same id after the erasure is kept again', async () => {
+    test('a run that begins with the same id after the erasure is kept again, whose clock ever is behind', async () => {
       const world = await makeWorld();
       const archive = await makeArchive(world);
       const run = ended(world);
-      await archive.drop('a', run.runId);
-      const at = new Date(world.clock.nowMs + 1_000).toISOString();
-      expect(await archive.write({ ...run, createdAt: at, endedAt: at }, json(run))).toBeGreaterThan(0);
+      await archive.drop('a', run);
+      for (const lateMs of [1_000, -60_000]) {
+        const createdAt = new Date(world.clock.nowMs + lateMs).toISOString();
+        expect(await archive.write({ ...run, createdAt }, json(run))).toBeGreaterThan(0);
+      }
+    });
+
+    test('a run stays erased whose clock is ahead of that of the process which erased it', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const at = new Date(world.clock.nowMs + 300_000).toISOString();
+      const run = { ...ended(world), createdAt: at, endedAt: at };
+      await archive.drop('a', run);
+      expect(await archive.write(run, json(run))).toBe(0);
+      expect(await world.leftovers()).toEqual([]);
     });
 
     test('a definition is found by its digest', async () => {
@@ -121,7 +133,7 @@ export function archiveContract(
       await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
       await put(Buffer.from([9, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('another version');
-      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await archive.drop('a', run)).toBe(true);
       expect(await world.leftovers()).toEqual([]);
     });
   });

@@ -116,7 +116,7 @@ test('a run that was erased while a worker wrote it, which died then, is gone on
     ...inRedis,
     async put(...args) {
       await redis.del(keys.run(run.runId), keys.journal(run.runId), keys.events(run.runId));
-      expect(await archive.drop('default', run.runId)).toBe(false);
+      expect(await archive.drop('default', run)).toBe(false);
       await inRedis.put(...args);
       written.resolve();
       await new Promise(() => {});

@@ -8,15 +8,14 @@ import { eraseLines, isBatchOpen } from './batch-lines.ts';
 import { findErasable, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
 import { hasLabels } from './fitting.ts';
 import { stillReferredTo } from './references.ts';
-import { countLifecycle } from './remove.ts';
+import { clockSkewMs, countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';
 
 /** Runs and threads that are erased together. */
 const maxTogether = 10_000;
 /** How long a cancelled run may take to end before it counts as open. */
 const endMs = 10_000;
-/** How far the clocks of processes may be from that of Redis. In a Cluster lifecycle events may come later than their runs end. */
-const lateMs = 60_000;
+/** In a Cluster lifecycle events may come later than their runs end. */
 const latestMs = 7 * 86_400_000;
 
 /** Why nothing is erased. `fits`: it is a child of a run that is erased by itself. */
@@ -219,8 +218,8 @@ function plannedOf({ runId, record, queues }: ErasableRun, { core }: TenantClien
     runId,
     queues: [...queues],
     segment: record.segment,
-    fromMs: Date.parse(record.createdAt) - lateMs,
-    toMs: ended + (core.cluster ? latestMs : lateMs),
+    createdAt: record.createdAt,
+    toMs: ended + (core.cluster ? latestMs : clockSkewMs),
     batch,
     executionId,
   };

@@ -14,6 +14,8 @@ import { eraseLines } from './batch-lines.ts';
 /** What a worker that has just ended a run has of it, a job or a thread, it releases within this. */
 const releaseMs = 5_000;
 const retryMs = 100;
+/** How far the clocks of processes may be from that of Redis. */
+export const clockSkewMs = 60_000;
 
 /**
  * Removes everything of a plan. May stop anywhere and be done again: what is gone stays gone. The record of a run goes before its
@@ -30,8 +32,9 @@ export async function removePlanned(plan: ErasurePlan, client: TenantClient): Pr
   for (const threadId of plan.threads) await removeWholeThread(threadId, client);
   for (const digest of plan.media) await dropMedia(reached, tenant, digest);
   for (const id of plan.files) await core.files.store.remove(tenant, id);
-  for (const { runId } of plan.runs) {
-    await core.archive.drop(tenant, runId);
+  for (const run of plan.runs) {
+    const { runId } = run;
+    await core.archive.drop(tenant, run);
     await core.reach((redis) => redis.set(core.keys.wasErased(tenant, runId), Date.now(), 'PX', rememberedMs(client)));
   }
 }
@@ -94,7 +97,7 @@ async function removeLifecycle(runs: readonly PlannedRun[], client: TenantClient
 
 function lifecycleOf(runs: readonly PlannedRun[], { core }: TenantClient) {
   const range = {
-    fromMs: Math.min(...runs.map(({ fromMs }) => fromMs)),
+    fromMs: Math.min(...runs.map(({ createdAt }) => Date.parse(createdAt))) - clockSkewMs,
     toMs: Math.max(...runs.map(({ toMs }) => toMs)),
   };
   const own = { keys: core.keys, reach: core.reach.bind(core) };

@@ -43,9 +43,9 @@ export interface ArchiveStore {
   read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
    * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record
-   * of the run has to be gone before.
+   * of the run has to be gone before. A later run under the same id was created at another time, and is none of it.
    */
-  drop(tenant: string, runId: string): Promise<boolean>;
+  drop(tenant: string, run: Pick<ArchivedFacts, 'runId' | 'createdAt'>): Promise<boolean>;
   /** Removes what a worker that died then has written of a run that was erased just before. */
   dropErased(runId: string): Promise<void>;
   /** Keeps the definition of an agent, as JSON, under the digest of its text: for as long as a run that ends within a day may be read. */
@@ -69,12 +69,12 @@ export interface ArchiveDeps extends ReachedKeys {
 const maxReadBytes = 64 * 1024 * 1024;
 const blobName = 'record';
 const dayMs = 86_400_000;
-/** Longer than a worker takes from reading a run to writing it. */
-const erasedTtlMs = 3_600_000;
+/** Longer than a worker takes from reading a run to writing it, also one that is stopped in between. */
+const erasedTtlMs = dayMs;
 
 export function openArchive(deps: ArchiveDeps): ArchiveStore {
   const { reach, keys, clock, ttlS } = deps;
-  const erasedAtMs = async (runId: string) => Number((await reach((redis) => redis.get(keys.erased(runId)))) ?? 0);
+  const erased = async (runId: string) => await reach((redis) => redis.get(keys.erased(runId)));
   const readBlob = async (owner: string): Promise<unknown> => {
     const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
     return bytes === undefined ? undefined : await unpacked(bytes, owner);
@@ -96,7 +96,7 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       const count = blobs.kind === 'redis' ? keepsCount(deps, blobs, about) : true;
       const [hasRoom] = await Promise.all([count, blobs.put(owner, blobName, bytes, untilMs, 'process')]);
       // Afterwards: it may have been erased since it was read.
-      const isErased = Date.parse(run.createdAt) <= (await erasedAtMs(runId));
+      const isErased = (await erased(runId)) === run.createdAt;
       if (hasRoom && !isErased) return bytes.length;
       await remove(runId);
       return 0;
@@ -105,21 +105,21 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       const found = await readBlob(ownerOf(runId));
       return belongsTo(found, tenant) ? archivedFrom(found, runId) : undefined;
     },
-    async drop(tenant, runId) {
+    async drop(tenant, { runId, createdAt }) {
       const found = await readBlob(ownerOf(runId)).catch((error: unknown) => {
         // What cannot be read has to go all the same.
         if (isUnavailable(error)) throw error;
         return { tenant };
       });
       if (found !== undefined && !belongsTo(found, tenant)) return false;
-      await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
+      await reach((redis) => redis.set(keys.erased(runId), createdAt, 'PX', erasedTtlMs));
       // A worker that has taken it may be about to write it, and die before it sees that: another one looks at it after that.
       await reach((redis) => redis.zadd(keys.archiveDue, 'XX', clock.now() + 2 * archiveLeaseMs, runId));
       await remove(runId);
       return found !== undefined;
     },
     async dropErased(runId) {
-      if ((await erasedAtMs(runId)) > 0) await remove(runId);
+      if ((await erased(runId)) !== null) await remove(runId);
     },
     async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
