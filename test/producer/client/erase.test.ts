@@ -61,6 +61,24 @@ test('an uploaded file goes with the only run that it was an input of', async ()
   expect((await mill.files.list()).data.map((one) => one.id)).toEqual([unused]);
 });
 
+test('what a run has in the stream of all runs goes however far apart the clocks of the processes were', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [early, late] = [await endedRun(world), await endedRun(world)];
+  for (const [runId, skewMs] of [
+    [early, 600_000],
+    [late, -600_000],
+  ] as const) {
+    const at = new Date(Date.now() + skewMs).toISOString();
+    await redis.hset(keys.run(runId), { createdAt: at, endedAt: at });
+  }
+  const kept = await endedRun(world, { metadata: {} });
+  expect((await mill.erase({ run: early })).receipt.erased.lifecycleEvents).toBe(2);
+  expect((await mill.erase({ run: late })).receipt.erased.lifecycleEvents).toBe(2);
+  const left = await redis.xrange(keys.lifecycle, '-', '+');
+  expect(left.map(([, [, json = '']]) => JSON.parse(json).runId)).toEqual([kept, kept]);
+});
+
 test('pages go on with the cursor until there is none', async () => {
   const world = await clientWorld();
   const runs = [await endedRun(world), await endedRun(world), await endedRun(world)].sort();

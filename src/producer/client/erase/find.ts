@@ -29,7 +29,8 @@ export interface ErasableRun {
   readonly files: readonly string[];
 }
 
-type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' | 'parent' | 'request'>>;
+type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' | 'parent' | 'request'>> &
+  Partial<Pick<RunRecord, 'lastSequence'>>;
 
 /** A run of the tenant, in Redis or in the archive. Undefined: there is none. One that cannot be read is found by its id alone. */
 export async function findErasable(runId: string, client: TenantClient): Promise<ErasableRun | undefined> {

@@ -1,5 +1,6 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { noCounts, type ErasedCounts } from '../../../shared/contract/erasure/receipt.ts';
+import { usualSkewMs } from '../../../shared/state/erasure/lifecycle-entries.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -8,7 +9,7 @@ import { eraseLines, isBatchOpen } from './batch-lines.ts';
 import { findErasable, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
 import { hasLabels } from './fitting.ts';
 import { stillReferredTo } from './references.ts';
-import { clockSkewMs, countLifecycle } from './remove.ts';
+import { countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';
 
 /** Runs and threads that are erased together. */
@@ -219,7 +220,8 @@ function plannedOf({ runId, record, queues }: ErasableRun, { core }: TenantClien
     queues: [...queues],
     segment: record.segment,
     createdAt: record.createdAt,
-    toMs: ended + (core.cluster ? latestMs : clockSkewMs),
+    lastSequence: record.lastSequence,
+    toMs: ended + (core.cluster ? latestMs : usualSkewMs),
     batch,
     executionId,
   };

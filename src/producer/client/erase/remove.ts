@@ -14,8 +14,6 @@ import { eraseLines } from './batch-lines.ts';
 /** What a worker that has just ended a run has of it, a job or a thread, it releases within this. */
 const releaseMs = 5_000;
 const retryMs = 100;
-/** How far the clocks of processes may be from that of Redis. */
-export const clockSkewMs = 60_000;
 
 /**
  * Removes everything of a plan. May stop anywhere and be done again: what is gone stays gone. The record of a run goes before its
@@ -96,12 +94,7 @@ async function removeLifecycle(runs: readonly PlannedRun[], client: TenantClient
 }
 
 function lifecycleOf(runs: readonly PlannedRun[], { core }: TenantClient) {
-  const range = {
-    fromMs: Math.min(...runs.map(({ createdAt }) => Date.parse(createdAt))) - clockSkewMs,
-    toMs: Math.max(...runs.map(({ toMs }) => toMs)),
-  };
-  const own = { keys: core.keys, reach: core.reach.bind(core) };
-  return lifecycleEntries(own, new Set(runs.map(({ runId }) => runId)), range);
+  return lifecycleEntries({ keys: core.keys, reach: core.reach.bind(core) }, runs);
 }
 
 /** A run that has just ended releases its thread a moment later. */

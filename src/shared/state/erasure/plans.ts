@@ -14,6 +14,7 @@ const plannedRun = z.object({
   createdAt: z.string(),
   /** Its lifecycle events were written until then, in milliseconds. */
   toMs: z.number(),
+  lastSequence: z.int().optional(),
   batch: z.string().optional(),
   executionId: z.string().optional(),
 });
