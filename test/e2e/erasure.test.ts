@@ -148,3 +148,36 @@ test('a line of output that is too long to be a line of input is erased as well'
   expect((await mill.erase({ metadata })).receipt.erased.batchLines).toBe(2);
   expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
 });
+
+test('lines that say the same are all erased, one after the other', async () => {
+  const { mill, ...at } = await erasureWorld();
+  const line = { input: planInput({ text: canary }), metadata };
+  const { id } = await submitBatch(mill, [line, line, { ...line, metadata: {} }, line], { agent: 'plain' });
+  const { input_file_id: input } = await batchIs(mill, id, ['completed'], 30_000);
+  expect((await mill.erase({ metadata })).receipt).toMatchObject({ erased: { records: 3, batchLines: 6 } });
+  expect((await fileText(mill, input)).split('\n').filter((text) => text.includes(canary))).toHaveLength(1);
+  const [other] = (await mill.list({ batch: id })).runs;
+  expect((await mill.erase({ run: other?.runId ?? '' })).receipt.erased.batchLines).toBe(2);
+  expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
+});
+
+test('a batch some lines of which were erased is redriven to its end, and runs no line of others twice', async () => {
+  const { mill, world } = await erasureWorld();
+  const failing = (text: string) => planInput({ text, faults: [{ kind: 'status', status: 400 }] });
+  const row = (id: string, input: string) => `${id},"${input.replaceAll('"', '""')}"\n`;
+  const mine = [row('m1', planInput({ text: canary })), row('m2', failing(canary))];
+  const content = ['id,input\n', ...mine, row('bad', failing('better')), row('good', planInput({ text: 'fine' }))];
+  const { id } = await submitBatch(mill, content.join(''), { agent: 'lonely', filename: 'in.csv' });
+  expect((await batchIs(mill, id, ['completed'], 30_000)).request_counts).toMatchObject({ completed: 2, failed: 2 });
+  for (const { runId } of (await mill.list({ batch: id })).runs)
+    if (JSON.stringify(await mill.get(runId)).includes(canary)) await mill.erase({ run: runId });
+  const calls = () => world.provider.calls.length;
+  const before = calls();
+  await mill.batches.redrive(id);
+  const again = await batchIs(mill, id, ['completed'], 30_000);
+  expect([again.request_counts, calls() - before]).toMatchObject([{ completed: 3, failed: 1 }, 1]);
+  const output = await fileText(mill, again.output_file_id ?? '');
+  expect(output).toContain('better');
+  expect(output).toContain('was erased');
+  expect(output).not.toContain(canary);
+});

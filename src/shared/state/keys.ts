@@ -198,8 +198,8 @@ const fileKeyNames = (prefix: string) => ({
   archivedBytes: `${prefix}:{archive}:bytes`,
   /** Hash of what erasures of a tenant have begun to remove, until their receipt is signed. */
   erasing: (tenant: string) => `${prefix}:_:erasing:${tenant}`,
-  /** Set of places of lines in a file that erasures overwrite, of the last day. */
-  erasedPlaces: (id: string) => `${prefix}:_:erased-places:${id}`,
+  /** Hash of the lines of a file that erasures overwrote, by their offset: their length, and the keys that they had. */
+  erasedLines: (id: string) => `${prefix}:_:erased-lines:${id}`,
   /** The seed of the key that receipts of erasures are signed with, where no setting has one. Kept for good. */
   erasureKey: `${prefix}:_:erasure-key`,
   /** There for a while once a run is erased: when that run was created, as ISO time. */

@@ -5,7 +5,7 @@ import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import type { FilePart } from '../../../shared/contract/files.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
-import { erasedPlaces, noteErasedPlaces } from '../../../shared/state/erasure/erased-places.ts';
+import { erasedLines, type ErasedLine, noteErasedLines } from '../../../shared/state/erasure/erased-lines.ts';
 import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import type { KeySpace } from '../../../shared/state/keys.ts';
 import type { TenantClient } from '../client-core.ts';
@@ -99,21 +99,24 @@ async function eraseInput(
   const info = await core.files.store.info(tenant, request.input_file_id);
   if (!info) return 0;
   const wanted = new Set(runs.map(({ executionId = '' }) => executionId.replace(/:r\d+$/, '')));
-  const found: Place[] = [];
-  try {
-    for await (const [, { key, offset, length }] of new BatchInput(record, core.files.store).all())
-      if (wanted.has(executionIdOf(name, key)) && length > 0) found.push([offset, length]);
-  } catch (error) {
-    // The rest of a file that cannot be read as lines was never asked of any agent.
-    if (!(error instanceof RunError && error.code === 'validation')) throw error;
-  }
   const file = new PartedFile(request.input_file_id, info.parts, client);
-  if (how === 'erase') await file.overwrite(found, isCsv(record));
+  let found: ErasedLine[] = [];
+  // A line that is overwritten while the file is read may hide another one of the same text.
+  for (let known = await file.erased(), before = -1; known.size !== before; known = await file.erased()) {
+    [before, found] = [known.size, []];
+    const input = new BatchInput(record, core.files.store, async () => known);
+    try {
+      for await (const [, { key, offset, length }] of input.all())
+        if (wanted.has(executionIdOf(name, key)) && length > 0) found.push({ offset, length, key });
+    } catch (error) {
+      // The rest of a file that cannot be read as lines was never asked of any agent.
+      if (!(error instanceof RunError && error.code === 'validation')) throw error;
+    }
+  }
+  // What is blank is no line, and there must not be fewer of them.
+  if (how === 'erase') await file.overwrite(found, isCsv(record) ? '-' : erased, '-');
   return found.length;
 }
-
-/** Where a line is: its offset, and its length. */
-type Place = readonly [offset: number, length: number];
 
 /** The bytes of a file of which parts can be replaced by others of the same length. */
 class PartedFile {
@@ -133,21 +136,27 @@ class PartedFile {
     how: 'count' | 'erase',
   ): Promise<number> {
     const { rawLines } = await import('../../batch/lines/raw-lines.ts');
-    const found: Place[] = [];
+    const found: ErasedLine[] = [];
     for await (const { offset, length, content } of rawLines(this.#bytes(), division, maxWrittenBytes))
-      if (content && isMeant(content.toString('utf8'))) found.push([offset, length]);
-    if (how === 'erase') await this.overwrite(found, division === 'records');
+      if (content && isMeant(content.toString('utf8'))) found.push({ offset, length, key: '' });
+    if (how === 'erase') await this.overwrite(found, division === 'records' ? '' : erased, '');
     return found.length;
   }
 
-  /** Puts a note in the place of each of these lines, or nothing but spaces where it is too short, or a row of a CSV. */
-  async overwrite(places: readonly Place[], isCsv: boolean): Promise<void> {
-    if (places.length === 0) return;
-    await this.#reach((space) => noteErasedPlaces(space, this.#id, places));
+  /** The lines that erasures have overwritten here, by their offset. */
+  async erased(): Promise<ReadonlyMap<number, ErasedLine>> {
+    return await this.#reach((space) => erasedLines(space, this.#id));
+  }
+
+  /** Puts a note, or a shorter one where that is too long, and spaces in the place of each of these lines. */
+  async overwrite(lines: readonly ErasedLine[], note: string, shortNote: string): Promise<void> {
+    if (lines.length === 0) return;
+    await this.#reach((space) => noteErasedLines(space, this.#id, lines));
+    const filler = (length: number) => Buffer.from((length < note.length ? shortNote : note).padEnd(length, ' '));
     let at = 0;
     for (const { name, bytes: size } of this.#parts) {
-      const isTouched = places.some(([offset, length]) => offset < at + size && offset + length > at);
-      if (isTouched) await this.#overwritePart({ name, at, size }, isCsv);
+      const isTouched = lines.some(({ offset, length }) => offset < at + size && offset + length > at);
+      if (isTouched) await this.#overwritePart({ name, at, size }, filler);
       at += size;
     }
   }
@@ -156,17 +165,16 @@ class PartedFile {
    * A part is read, changed and written as a whole. Another erasure that does so at the same time would bring lines back, so each
    * overwrites the lines of all, and does it again when one has named others meanwhile.
    */
-  async #overwritePart({ name, at, size }: PartPlace, isCsv: boolean): Promise<void> {
+  async #overwritePart({ name, at, size }: PartPlace, filler: (length: number) => Buffer): Promise<void> {
     const blobs = await this.#client.core.files.blobs();
-    const known = async () => await this.#reach((space) => erasedPlaces(space, this.#id));
-    for (let places = await known(), before = -1; places.length !== before; places = await known()) {
-      before = places.length;
+    for (let lines = await this.erased(), before = -1; lines.size !== before; lines = await this.erased()) {
+      before = lines.size;
       const bytes = await blobs.read(this.#id, name, 0, size);
       if (!bytes) return;
       const changed = Buffer.from(bytes);
-      for (const [offset, length] of places) {
+      for (const { offset, length } of lines.values()) {
         const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
-        if (first < last) fillerOf(length, isCsv).copy(changed, first, at + first - offset, at + last - offset);
+        if (first < last) filler(length).copy(changed, first, at + first - offset, at + last - offset);
       }
       await blobs.put(this.#id, name, changed, Date.now());
     }
@@ -194,8 +202,3 @@ interface PartPlace {
 }
 
 const erased = '{"erased":true}';
-
-function fillerOf(length: number, isCsv: boolean): Buffer {
-  const note = isCsv || length < erased.length ? '' : erased;
-  return Buffer.from(note.padEnd(length, ' '));
-}
