@@ -109,6 +109,20 @@ test('a line of a batch that has not ended is left, and said to be', async () =>
   expect(await codeOf(mill.erase({ run: runId }))).toBe('concurrent_run');
 });
 
+test('a batch is found by its name however many others were made since', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const { id } = await submitBatch(mill, [{ id: 'a', input: 'x' }], { agent: 'support', name: 'nightly' });
+  const newer = Array.from({ length: 1_200 }, (_, i) => `batch_${newRunId(Date.now() + i)}`);
+  for (const other of newer) {
+    await redis.copy(keys.batch(id), keys.batch(other));
+    await redis.hset(keys.batch(other), { id: other, name: other });
+  }
+  await redis.zadd(keys.batches('default'), ...newer.flatMap((other, i) => [Date.now() + 1 + i, other]));
+  const runId = await endedRun(world, { batch: 'nightly' });
+  expect(await mill.erase({ metadata })).toMatchObject({ kept: [{ runId, reason: 'in_open_batch' }] });
+});
+
 test('a condition whose key is a name of the language is not left out: it is refused wherever runs are found', async () => {
   const world = await clientWorld();
   const { mill } = world;

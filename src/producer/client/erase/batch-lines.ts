@@ -3,7 +3,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { batchId } from '../../../shared/contract/batch.ts';
 import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
-import type { FilePart } from '../../../shared/contract/files.ts';
+import type { FilePart, FileView } from '../../../shared/contract/files.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
 import { erasedLines, type ErasedLine, noteErasedLines } from '../../../shared/state/erasure/erased-lines.ts';
 import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
@@ -11,14 +11,12 @@ import type { KeySpace } from '../../../shared/state/keys.ts';
 import type { TenantClient } from '../client-core.ts';
 
 const pageSize = 100;
-/** A batch may have a name that others have, too; so many of a tenant are looked at for it. */
-const maxBatches = 1_000;
 /** More than any line that a batch writes: it has an answer as a text and as a value. */
 const maxWrittenBytes = 64 * 1024 * 1024;
-/** Outputs of batches of a tenant. */
-const maxOutputs = 10_000;
+/** Outputs of batches of a tenant that are looked at together. */
+const outputsAtOnce = 10_000;
 
-/** The batches that a run can be a line of: by their id, or by a name of the author's. */
+/** The batches that a run can be a line of: by their id, or by a name of the author's, which several may have. */
 export async function batchesNamed(name: string, { core, tenant }: TenantClient): Promise<readonly BatchRecord[]> {
   const list = async (after: string | undefined) =>
     await core.reach((redis) => redisBatches({ redis, keys: core.keys }).list(tenant, pageSize, after));
@@ -27,14 +25,14 @@ export async function batchesNamed(name: string, { core, tenant }: TenantClient)
     return found?.record.tenant === tenant ? [found.record] : [];
   }
   const named: BatchRecord[] = [];
-  let after: string | undefined;
-  for (let looked = 0; looked < maxBatches; looked += pageSize) {
+  for (let after: string | undefined; ;) {
     const page = await list(after);
-    named.push(...(page?.found ?? []).map(({ record }) => record).filter((record) => record.name === name));
-    after = page?.found.at(-1)?.record.id;
-    if (!page?.hasMore) break;
+    const records = (page?.found ?? []).map(({ record }) => record);
+    named.push(...records.filter((record) => record.name === name));
+    if (!page?.hasMore) return named;
+    // A page whose batches are all gone has removed them: the same place has the next ones then.
+    after = records.at(-1)?.id ?? after;
   }
-  return named;
 }
 
 /** Is a batch of this name still working on its lines? */
@@ -77,10 +75,15 @@ async function eraseInBatch(
 }
 
 /** The files that a batch has written, those of before it was redriven too: their names begin with its id. */
-async function outputsOf({ id }: BatchRecord, { core, tenant }: TenantClient) {
-  const query = { purpose: 'batch_output', limit: maxOutputs } as const;
-  const { data } = await core.files.store.list(tenant, query);
-  return data.filter(({ filename }) => filename.startsWith(`${id}_`));
+async function outputsOf({ id }: BatchRecord, { core, tenant }: TenantClient): Promise<readonly FileView[]> {
+  const outputs: FileView[] = [];
+  for (let after: string | undefined; ;) {
+    const query = { purpose: 'batch_output', limit: outputsAtOnce, after } as const;
+    const { data, has_more: hasMore } = await core.files.store.list(tenant, query);
+    outputs.push(...data.filter(({ filename }) => filename.startsWith(`${id}_`)));
+    after = data.at(-1)?.id;
+    if (!hasMore) return outputs;
+  }
 }
 
 /** Lines of the input are known by the execution ids of their runs. */
