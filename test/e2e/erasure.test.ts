@@ -136,18 +136,24 @@ test('users with lines in one file who are erased at the same time all leave not
   ).toEqual(Array(16).fill('{"erased":true}'));
 });
 
-test('a line of output that is too long to be a line of input is erased as well', async () => {
-  const { mill, world, ...at } = await erasureWorld();
-  const answer = JSON.stringify({ a: `${canary} ${'y'.repeat(700_000)}` });
-  world.provider.words.set('answer', answer);
-  const outputSchema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
-  const line = { id: 'a', input: planInput({ text: '%answer', pieces: 1 }), metadata, outputSchema };
-  const { id } = await submitBatch(mill, [line], { agent: 'plain' });
-  const { output_file_id: output = '' } = await batchIs(mill, id, ['completed'], 30_000);
-  expect((await fileText(mill, output)).length).toBeGreaterThan(2 * answer.length);
-  expect((await mill.erase({ metadata })).receipt.erased.batchLines).toBe(2);
-  expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
-});
+test.each(['in.jsonl', 'in.csv'])(
+  'a line of output that is too long to be a line of input goes from %s, too',
+  async (filename) => {
+    const { mill, world, ...at } = await erasureWorld();
+    const isCsv = filename.endsWith('csv');
+    const answer = JSON.stringify({ a: `${canary} ${'y'.repeat(isCsv ? 1_000_000 : 700_000)}` });
+    world.provider.words.set('answer', answer);
+    const outputSchema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
+    const input = planInput({ text: '%answer', pieces: 1 });
+    const row = `id,input,metadata.user,more\na,"${input.replaceAll('"', '""')}",${canary},${'x'.repeat(100_000)}\n`;
+    const lines = isCsv ? row : [{ id: 'a', input, metadata, outputSchema }];
+    const { id } = await submitBatch(mill, lines, { agent: 'plain', filename });
+    const { output_file_id: output = '' } = await batchIs(mill, id, ['completed'], 30_000);
+    expect((await fileText(mill, output)).length).toBeGreaterThan(1024 * 1024);
+    expect((await mill.erase({ metadata })).receipt.erased.batchLines).toBe(2);
+    expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
+  },
+);
 
 test('lines that say the same are all erased, one after the other', async () => {
   const { mill, ...at } = await erasureWorld();
@@ -180,4 +186,19 @@ test('a batch some lines of which were erased is redriven to its end, and runs n
   expect(output).toContain('better');
   expect(output).toContain('was erased');
   expect(output).not.toContain(canary);
+});
+
+test.each([
+  ['in.jsonl', (text: string) => [{ id: 'b', input: planInput({ text }) }]],
+  ['in.csv', (text: string) => `id,input\nb,"${planInput({ text }).replaceAll('"', '""')}"\n`],
+])('a line of %s whose answer names a run stays when that run is erased', async (filename, lines) => {
+  const { mill, prefix } = await erasureWorld();
+  const name = `${prefix}-${filename}`;
+  const first = await submitBatch(mill, lines(canary), { agent: 'plain', name, filename });
+  await batchIs(mill, first.id, ['completed'], 30_000);
+  const [run] = (await mill.list({ batch: name })).runs;
+  const second = await submitBatch(mill, lines(`See ${run?.runId}.`), { agent: 'plain', name, filename });
+  const { output_file_id: output = '' } = await batchIs(mill, second.id, ['completed'], 30_000);
+  expect((await mill.erase({ run: run?.runId ?? '' })).receipt.erased.batchLines).toBe(2);
+  expect(await fileText(mill, output)).toContain(`See ${run?.runId}.`);
 });

@@ -62,14 +62,18 @@ async function eraseInBatch(
   client: TenantClient,
   how: 'count' | 'erase',
 ): Promise<number> {
-  const { isCsv } = await import('../../batch/advance/input.ts');
+  const [{ isCsv }, { runIdIn }] = await Promise.all([
+    import('../../batch/advance/input.ts'),
+    import('../../batch/lines/output-line.ts'),
+  ]);
   const division = isCsv(record) ? 'records' : 'lines';
-  const ids = runs.map(({ runId }) => runId);
+  const ids = new Set(runs.map(({ runId }) => runId));
+  const isMeant = (text: string) => ids.has(runIdIn(text, division) ?? '');
   let count = 0;
   for (const { id } of await outputsOf(record, client)) {
     const info = await client.core.files.store.info(client.tenant, id);
     const file = new PartedFile(id, info?.parts ?? [], client);
-    count += await file.eraseWhere(division, (text) => ids.some((runId) => text.includes(runId)), how);
+    count += await file.eraseWhere(division, isMeant, how);
   }
   return count + (await eraseInput(record, runs, client, how));
 }
