@@ -423,6 +423,23 @@ test.each([1, 25])(
   },
 );
 
+test('a file goes with the thread that refers to it, also when the run that was given it is past its time', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [first, other] = [await runInThread(world, 't'), await endedRun(world, { input: file('kept'), metadata: {} })];
+  const old = await endedRun(world, { input: file('private') });
+  const said = (runId: string, text: string) => JSON.stringify({ runId, files: [`sha256-${sha256(text)}`] });
+  const log = keys.thread('default', 't', 'log');
+  for (const text of ['private', 'kept']) await redis.xadd(log, '*', 'e', said(old, text));
+  await redis.del(keys.run(old), keys.journal(old), keys.events(old));
+  await redis.zrem(keys.index('default'), old);
+  const { receipt } = await mill.erase({ thread: 't' });
+  expect(receipt).toMatchObject({ runs: [first], erased: { media: 1 }, kept: { media: 1 } });
+  const isThere = async (text: string) => await redis.exists(keys.media('default', sha256(text)));
+  expect([await isThere('private'), await isThere('kept')]).toEqual([0, 1]);
+  expect((await mill.get(other)).status).toBe('cancelled');
+});
+
 test('a file that a run was given since the erasure of another was killed stays', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;

@@ -6,9 +6,9 @@ import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
 import { inGroups, waitForEnd } from '../read-run.ts';
 import { eraseLines, isBatchOpen } from './batch-lines.ts';
-import { findErasable, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
+import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
 import { hasLabels } from './fitting.ts';
-import { stillReferredTo } from './references.ts';
+import { stillReferredTo, textOfThread } from './references.ts';
 import { countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';
 
@@ -62,9 +62,11 @@ async function extended(begun: Planned, { runs, threads }: Family, client: Tenan
   const all = [...new Map([...begun.runs, ...planned].map((run) => [run.runId, run])).values()];
   const allThreads = new Set([...begun.threads, ...threads.keys()]);
   const ours = { runs: new Set(all.map(({ runId }) => runId)), threads: allThreads };
+  const ofThreads = await inGroups([...threads.keys()], async (id) => refersTo(await textOfThread(id, client)));
+  const owners = [...runs, ...ofThreads];
   const wanted = {
-    media: [...new Set([...begun.media, ...begun.kept.media, ...runs.flatMap((run) => run.media)])],
-    files: [...new Set([...begun.files, ...begun.kept.files, ...runs.flatMap((run) => run.files)])],
+    media: [...new Set([...begun.media, ...begun.kept.media, ...owners.flatMap(({ media }) => media)])],
+    files: [...new Set([...begun.files, ...begun.kept.files, ...owners.flatMap(({ files }) => files)])],
   };
   const used = await stillReferredTo(wanted, ours, client);
   // Those that were begun with may be gone by now.
