@@ -440,6 +440,35 @@ test('a file goes with the thread that refers to it, also when the run that was 
   expect((await mill.get(other)).status).toBe('cancelled');
 });
 
+test.each(['listed', 'forgotten'])('what is left of a run that is past its time and %s goes by its id', async (how) => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const runId = await endedRun(world);
+  await mill.writeProgress(runId, { text: 'private' });
+  const kept = { toolName: 't', trust: 'external', sensitivity: 'internal', id: 'x', totalBytes: 7 };
+  await redis.hset(keys.artifacts(runId), 'a', JSON.stringify(kept));
+  await redis.hset(keys.artifactBody(runId, 'x'), '0', 'private');
+  await redis.del(keys.run(runId), keys.journal(runId), keys.events(runId));
+  if (how === 'forgotten') await redis.zrem(keys.index('default'), runId);
+  expect(await codeOf(mill.forTenant('other').erase({ run: runId }))).toBe('run_not_found');
+  const { receipt } = await mill.erase({ run: runId });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { records: 0, progressNotes: 1 } });
+  expect(receipt.unreadable).toBeUndefined();
+  const left = [keys.progress, keys.progressTexts, keys.progressNumbers].map((key) => key('default', runId));
+  expect(await redis.exists(...left, keys.artifacts(runId), keys.artifactBody(runId, 'x'))).toBe(0);
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('gone');
+});
+
+test('a child is erased by itself once its parent is past its time', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [parent, child] = [await endedRun(world), await endedRun(world, { metadata: {} })];
+  const lineage = { runId: parent, depth: 1, ancestors: [] };
+  await redis.hset(keys.run(child), { parent: JSON.stringify(lineage), parentRunId: parent });
+  await redis.del(keys.run(parent), keys.journal(parent), keys.events(parent));
+  expect((await mill.erase({ run: child })).receipt.runs).toEqual([child]);
+});
+
 test('a file that a run was given since the erasure of another was killed stays', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;

@@ -188,7 +188,7 @@ async function parentOutside(
     const parentId = record.parent?.runId;
     if (parentId === undefined || runs.has(parentId)) continue;
     const parent = await findErasable(parentId, client);
-    if (!parent) continue;
+    if (!parent?.inRedis && !parent?.isArchived) continue;
     const fits = asked.metadata !== undefined && hasLabels(parent.record.request.metadata, asked.metadata);
     return fits ? 'fits' : 'child';
   }
