@@ -85,8 +85,9 @@ export async function* readLines(
       hasHeader = true;
       continue;
     }
-    const was = erased.get(raw.offset);
-    yield was ? keys.erased(raw, was.key) : keys.named(raw, await parsed(raw, parse));
+    // A line of output that was erased had none, and may be one of input now.
+    const was = erased.get(raw.offset)?.key;
+    yield was ? keys.erased(raw, was) : keys.named(raw, await parsed(raw, parse));
   }
 }
 
