@@ -386,6 +386,25 @@ test('a run that is redriven after its erasure was killed is left while it works
   expect(await redis.exists(keys.run(runId), keys.erasing('default'), ...jobs)).toBe(0);
 });
 
+test('a run that is redriven and ends while it is erased leaves nothing behind a receipt', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys, bull } = world;
+  const runId = await failedRun(world);
+  // A worker still has its job: the erasure waits, when it has removed the lifecycle events.
+  const lock = bull('runs', `${jobIdFor(runId, 0)}:lock`);
+  await redis.set(lock, 'token');
+  const erased = codeOf(mill.erase({ run: runId }));
+  await until('its lifecycle events are gone', async () => (await redis.xlen(keys.lifecycle)) === 0);
+  await mill.redrive({ runId });
+  await mill.cancel(runId);
+  await redis.del(lock);
+  expect(await erased).toBe('concurrent_run');
+  const { receipt } = await mill.erase({ run: runId });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { records: 1 } });
+  expect(await redis.exists(keys.run(runId), bull('runs', jobIdFor(runId, 1)))).toBe(0);
+  expect(await redis.xlen(keys.lifecycle)).toBe(0);
+});
+
 test('a run that is redriven after its own erasure was killed is refused, and erased once it may be cancelled', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;

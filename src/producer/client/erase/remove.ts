@@ -43,7 +43,8 @@ async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {
   await removeJobs(run, client);
   await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
   await reach(client, async ({ redis }) => {
-    await forgetRun({ redis, keys: core.keys }, runId, tenant);
+    // One that was redriven since has left more than is written down.
+    await forgetRun({ redis, keys: core.keys }, { runId, tenant, segment: run.segment });
     // A record that had expired leaves what lives longer.
     await forgetLeft(runId, client);
     await redis.zrem(core.keys.asking(tenant), runId);

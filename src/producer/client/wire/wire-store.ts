@@ -41,7 +41,7 @@ export class WireStore {
     const id = checkRunId(runId);
     await this.#reach(async (at) => {
       const record = await loadLegible(id, at);
-      await forgetRun(spaceOf(at), id, at.tenant);
+      await forgetRun(spaceOf(at), { runId: id, tenant: at.tenant });
       await at.core.archive.drop(at.tenant, record);
     });
   }
