@@ -2,6 +2,7 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { lifecycleEntries } from '../../../shared/state/erasure/lifecycle-entries.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import { noteErased } from '../../../shared/state/erasure/erased-runs.ts';
 import { eraseResults } from '../../../shared/state/erasure/results.ts';
 import { dropMedia } from '../../../shared/state/results/media-store.ts';
 import { removeThread } from '../../../shared/state/thread/list.ts';
@@ -41,14 +42,16 @@ async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {
   const { core, tenant } = client;
   const { runId } = run;
   await removeJobs(run, client);
-  await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
   await reach(client, async ({ redis }) => {
     // One that was redriven since has left more than is written down.
     await forgetRun({ redis, keys: core.keys }, { runId, tenant, segment: run.segment });
     // A record that had expired leaves what lives longer.
     await forgetLeft(runId, client);
     await redis.zrem(core.keys.asking(tenant), runId);
+    await noteErased({ redis, keys: core.keys }, run);
   });
+  // Last: a worker that still writes a result sees from now on that the run is erased.
+  await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
 }
 
 /** The keys of a run whose record is gone. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ArchivedRun, archivedFrom } from '../../contract/archive/archived-run.ts';
+import { erasedNotLongAgo, noteErased } from '../erasure/erased-runs.ts';
 import { isUnavailable } from '../errors.ts';
 import type { Blobs } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
@@ -69,12 +70,10 @@ export interface ArchiveDeps extends ReachedKeys {
 const maxReadBytes = 64 * 1024 * 1024;
 const blobName = 'record';
 const dayMs = 86_400_000;
-/** Longer than a worker takes from reading a run to writing it, also one that is stopped in between. */
-const erasedTtlMs = dayMs;
 
 export function openArchive(deps: ArchiveDeps): ArchiveStore {
   const { reach, keys, clock, ttlS } = deps;
-  const erased = async (runId: string) => await reach((redis) => redis.get(keys.erased(runId)));
+  const erased = async (runId: string) => await reach((redis) => erasedNotLongAgo({ redis, keys }, runId));
   const readBlob = async (owner: string): Promise<unknown> => {
     const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
     return bytes === undefined ? undefined : await unpacked(bytes, owner);
@@ -105,14 +104,15 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       const found = await readBlob(ownerOf(runId));
       return belongsTo(found, tenant) ? archivedFrom(found, runId) : undefined;
     },
-    async drop(tenant, { runId, createdAt }) {
+    async drop(tenant, run) {
+      const { runId } = run;
       const found = await readBlob(ownerOf(runId)).catch((error: unknown) => {
         // What cannot be read has to go all the same.
         if (isUnavailable(error)) throw error;
         return { tenant };
       });
       if (found !== undefined && !belongsTo(found, tenant)) return false;
-      await reach((redis) => redis.set(keys.erased(runId), createdAt, 'PX', erasedTtlMs));
+      await reach((redis) => noteErased({ redis, keys }, run));
       // A worker that has taken it may be about to write it, and die before it sees that: another one looks at it after that.
       await reach((redis) => redis.zadd(keys.archiveDue, 'XX', clock.now() + 2 * archiveLeaseMs, runId));
       await remove(runId);
