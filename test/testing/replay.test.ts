@@ -303,7 +303,7 @@ test('a file that cannot be one whole export is refused in one short sentence', 
 
 test('an export whose definition has a field with a name of the language is compared like any other', async () => {
   const run = structuredClone(await recorded());
-  const [tool] = run.agent?.['toolDefinitions'] as { parameters: unknown }[];
+  const [tool] = (run.agent?.['toolDefinitions'] ?? []) as { parameters: unknown }[];
   if (tool) tool.parameters = JSON.parse('{"constructor":{"x":1},"__proto__":{"y":1}}');
   const { departures } = await replayExport(run, support());
   expect(departures).toMatchObject([{ kind: 'tools', recorded: '{"x":1}', now: 'nothing' }]);
