@@ -39,7 +39,9 @@ function differenceAt<K extends PropertyKey>(
   key: K,
   path: string,
 ): Difference | undefined {
-  return firstDifference(expected[key], actual[key], path);
+  // Every object has fields of the language, such as `constructor`, which are no values of it.
+  const own = (value: typeof expected) => (Object.hasOwn(value, key) ? value[key] : undefined);
+  return firstDifference(own(expected), own(actual), path);
 }
 
 function firstOf<T, R>(items: Iterable<T>, find: (item: T) => R | undefined): R | undefined {

@@ -3,7 +3,7 @@ import { basename, dirname } from 'node:path';
 import { messageOf, RunError } from '../shared/base/errors.ts';
 import { jsonText } from '../shared/base/json.ts';
 import { checkNode, exitUsage, stop } from '../shared/base/program.ts';
-import { printable } from '../shared/base/words.ts';
+import { flat, printable } from '../shared/base/words.ts';
 import { parseConfig } from '../shared/contract/config.ts';
 import { createBoundary } from '../worker/agents/credentials.ts';
 import { wrapProvider, type LlmProvider } from '../worker/llm/provider.ts';
@@ -63,7 +63,7 @@ function inWords(replay: Replay): string {
     ...notes.map((note) => `note: ${note}`),
     costInWords(replay),
   ];
-  return `${printable(lines.join('\n'))}\n`;
+  return lines.map((line) => `${flat(line)}\n`).join('');
 }
 
 process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) =>

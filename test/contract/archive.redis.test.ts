@@ -36,7 +36,7 @@ test('over its bound the archive in Redis loses the oldest runs, and counts what
   const older = await write(-60_000);
   expect(await archive.read('a', older)).toBeUndefined();
   expect(await archive.read('a', runIds[first] ?? '')).toBeDefined();
-  for (const runId of runIds) await archive.drop('a', runId);
+  for (const runId of runIds) await archive.drop('a', { runId, createdAt: '' });
   expect((await archive.usage()).inRedis).toMatchObject({ runs: 0, bytes: 0 });
 });
 

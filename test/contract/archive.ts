@@ -93,9 +93,9 @@ export function archiveContract(
       const archive = await makeArchive(world);
       const run = ended(world);
       await writeOne(archive, written(run));
-      expect(await archive.drop('b', run.runId)).toBe(false);
+      expect(await archive.drop('b', written(run))).toBe(false);
       expect(await archive.read('a', run.runId)).toEqual(run);
-      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await archive.drop('a', written(run))).toBe(true);
       expect(await writeOne(archive, written(run))).toBe(0);
       expect(await archive.read('a', run.runId)).toBeUndefined();
       expect(await world.leftovers()).toEqual([]);
@@ -110,7 +110,7 @@ export function archiveContract(
       const late: typeof blobs = {
         ...blobs,
         async putAll(...args) {
-          await other.drop('a', run.runId);
+          await other.drop('a', written(run));
           return await blobs.putAll(...args);
         },
       };
@@ -118,12 +118,24 @@ export function archiveContract(
       expect(await world.leftovers()).toEqual([]);
     });
 
-    test('a run that begins with the same id after the erasure is kept again', async () => {
+    test('a run that begins with the same id after the erasure is kept again, whose clock ever is behind', async () => {
       const world = await makeWorld();
       const archive = await makeArchive(world);
-      const run = ended(world, '', 1_000);
-      await archive.drop('a', run.runId);
-      expect(await writeOne(archive, written(run))).toBeGreaterThan(0);
+      const run = written(ended(world));
+      await archive.drop('a', run);
+      for (const lateMs of [1_000, -60_000]) {
+        const createdAt = new Date(world.clock.nowMs + lateMs).toISOString();
+        expect(await writeOne(archive, { ...run, createdAt })).toBeGreaterThan(0);
+      }
+    });
+
+    test('a run stays erased whose clock is ahead of that of the process which erased it', async () => {
+      const world = await makeWorld();
+      const archive = await makeArchive(world);
+      const run = written(ended(world, '', 300_000));
+      await archive.drop('a', run);
+      expect(await writeOne(archive, run)).toBe(0);
+      expect(await world.leftovers()).toEqual([]);
     });
 
     test('of many runs at once each is kept, or left out, by itself', async () => {
@@ -131,8 +143,8 @@ export function archiveContract(
       const archive = await makeArchive(world);
       const runs = Array.from({ length: 20 }, (_, i) => ended(world, text(100 * i)));
       const past = ended(world, '', -2 * ttlS * 1_000);
-      const [, erased] = runs;
-      await archive.drop('a', erased?.runId ?? '');
+      const [, erased = past] = runs;
+      await archive.drop('a', written(erased));
       const results = await archive.write([...runs, past].map(written));
       const isKept = [...runs, past].map((run) => run !== erased && run !== past);
       expect(results.map((result) => result.status === 'fulfilled' && result.value > 0)).toEqual(isKept);
@@ -172,7 +184,7 @@ export function archiveContract(
       await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
       await put(Buffer.from([9, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('another version');
-      expect(await archive.drop('a', run.runId)).toBe(true);
+      expect(await archive.drop('a', written(run))).toBe(true);
       expect(await world.leftovers()).toEqual([]);
     });
   });

@@ -15,6 +15,7 @@ import {
   filesBelow,
   metadata,
 } from '../support/erased-user.ts';
+import { batchIs, fileText, submitBatch } from '../support/batches.ts';
 import { call } from '../support/http.ts';
 import { planInput } from '../support/plan.ts';
 import { testRedis, until } from '../support/redis.ts';
@@ -116,4 +117,88 @@ test('a thread goes with all of its runs, and one of its runs only with it', asy
   expect([status, body.deleted, body.receipt.runs, body.receipt.threads]).toEqual([200, true, runs, ['t1']]);
   expect(await at.inRedis()).toEqual([]);
   expect((await call('DELETE', `${world.url}/v1/threads/t1?runs=true`)).status).toBe(404);
+});
+
+test('users with lines in one file who are erased at the same time all leave nothing in it', async () => {
+  const { mill } = await erasureWorld();
+  const users = Array.from({ length: 8 }, (_, i) => `${canary}-${i}`);
+  const lines = users.map((user) => ({ id: user, input: planInput({ text: user }), metadata: { user } }));
+  const { id } = await submitBatch(mill, lines, { agent: 'plain' });
+  const { output_file_id: output = '', input_file_id: input } = await batchIs(mill, id, ['completed'], 30_000);
+  const answers = await Promise.all(users.map((user) => mill.erase({ metadata: { user } })));
+  expect(answers.map(({ receipt }) => receipt.erased.batchLines)).toEqual(users.map(() => 2));
+  const left = `${await fileText(mill, input)}${await fileText(mill, output)}`;
+  expect(
+    left
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.trimEnd()),
+  ).toEqual(Array(16).fill('{"erased":true}'));
+});
+
+test.each(['in.jsonl', 'in.csv'])(
+  'a line of output that is too long to be a line of input goes from %s, too',
+  async (filename) => {
+    const { mill, world, ...at } = await erasureWorld();
+    const isCsv = filename.endsWith('csv');
+    const answer = JSON.stringify({ a: `${canary} ${'y'.repeat(isCsv ? 1_000_000 : 700_000)}` });
+    world.provider.words.set('answer', answer);
+    const outputSchema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
+    const input = planInput({ text: '%answer', pieces: 1 });
+    const row = `id,input,metadata.user,more\na,"${input.replaceAll('"', '""')}",${canary},${'x'.repeat(100_000)}\n`;
+    const lines = isCsv ? row : [{ id: 'a', input, metadata, outputSchema }];
+    const { id } = await submitBatch(mill, lines, { agent: 'plain', filename });
+    const { output_file_id: output = '' } = await batchIs(mill, id, ['completed'], 30_000);
+    expect((await fileText(mill, output)).length).toBeGreaterThan(1024 * 1024);
+    expect((await mill.erase({ metadata })).receipt.erased.batchLines).toBe(2);
+    expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
+  },
+);
+
+test('lines that say the same are all erased, one after the other', async () => {
+  const { mill, ...at } = await erasureWorld();
+  const line = { input: planInput({ text: canary }), metadata };
+  const { id } = await submitBatch(mill, [line, line, { ...line, metadata: {} }, line], { agent: 'plain' });
+  const { input_file_id: input } = await batchIs(mill, id, ['completed'], 30_000);
+  expect((await mill.erase({ metadata })).receipt).toMatchObject({ erased: { records: 3, batchLines: 6 } });
+  expect((await fileText(mill, input)).split('\n').filter((text) => text.includes(canary))).toHaveLength(1);
+  const [other] = (await mill.list({ batch: id })).runs;
+  expect((await mill.erase({ run: other?.runId ?? '' })).receipt.erased.batchLines).toBe(2);
+  expect([...(await at.inRedis()), ...(await at.inFolder())]).toEqual([]);
+});
+
+test('a batch some lines of which were erased is redriven to its end, and runs no line of others twice', async () => {
+  const { mill, world } = await erasureWorld();
+  const failing = (text: string) => planInput({ text, faults: [{ kind: 'status', status: 400 }] });
+  const row = (id: string, input: string) => `${id},"${input.replaceAll('"', '""')}"\n`;
+  const mine = [row('m1', planInput({ text: canary })), row('m2', failing(canary))];
+  const content = ['id,input\n', ...mine, row('bad', failing('better')), row('good', planInput({ text: 'fine' }))];
+  const { id } = await submitBatch(mill, content.join(''), { agent: 'lonely', filename: 'in.csv' });
+  expect((await batchIs(mill, id, ['completed'], 30_000)).request_counts).toMatchObject({ completed: 2, failed: 2 });
+  for (const { runId } of (await mill.list({ batch: id })).runs)
+    if (JSON.stringify(await mill.get(runId)).includes(canary)) await mill.erase({ run: runId });
+  const calls = () => world.provider.calls.length;
+  const before = calls();
+  await mill.batches.redrive(id);
+  const again = await batchIs(mill, id, ['completed'], 30_000);
+  expect([again.request_counts, calls() - before]).toMatchObject([{ completed: 3, failed: 1 }, 1]);
+  const output = await fileText(mill, again.output_file_id ?? '');
+  expect(output).toContain('better');
+  expect(output).toContain('was erased');
+  expect(output).not.toContain(canary);
+});
+
+test.each([
+  ['in.jsonl', (text: string) => [{ id: 'b', input: planInput({ text }) }]],
+  ['in.csv', (text: string) => `id,input\nb,"${planInput({ text }).replaceAll('"', '""')}"\n`],
+])('a line of %s whose answer names a run stays when that run is erased', async (filename, lines) => {
+  const { mill, prefix } = await erasureWorld();
+  const name = `${prefix}-${filename}`;
+  const first = await submitBatch(mill, lines(canary), { agent: 'plain', name, filename });
+  await batchIs(mill, first.id, ['completed'], 30_000);
+  const [run] = (await mill.list({ batch: name })).runs;
+  const second = await submitBatch(mill, lines(`See ${run?.runId}.`), { agent: 'plain', name, filename });
+  const { output_file_id: output = '' } = await batchIs(mill, second.id, ['completed'], 30_000);
+  expect((await mill.erase({ run: run?.runId ?? '' })).receipt.erased.batchLines).toBe(2);
+  expect(await fileText(mill, output)).toContain(`See ${run?.runId}.`);
 });

@@ -300,3 +300,37 @@ test('a file that cannot be one whole export is refused in one short sentence', 
   expect(Buffer.byteLength(String(wrong))).toBeLessThan(10_000);
   await expect(replayExport(folder, support())).rejects.toThrow('cannot be read');
 });
+
+test('an export whose definition has a field with a name of the language is compared like any other', async () => {
+  const run = structuredClone(await recorded());
+  const [tool] = (run.agent?.['toolDefinitions'] ?? []) as { parameters: unknown }[];
+  if (tool) tool.parameters = JSON.parse('{"constructor":{"x":1},"__proto__":{"y":1}}');
+  const { departures } = await replayExport(run, support());
+  expect(departures).toMatchObject([{ kind: 'tools', recorded: '{"x":1}', now: 'nothing' }]);
+});
+
+test('a script of a recorded answer runs again, and its calls get their recorded results', async () => {
+  const lookup = (execute: () => unknown) =>
+    defineTool({
+      name: 'lookup',
+      description: 'Looks.',
+      inputSchema: z.object({ n: z.number() }),
+      effect: 'read',
+      execute,
+    });
+  const coder = (execute: () => unknown) =>
+    defineAgent({ id: 'coder', model: 'm', tools: [lookup(execute)], toolInvocation: 'code-mode' });
+  const source = 'return (await tools.lookup({ n: 1 })).found + (await tools.lookup({ n: 2 })).found;';
+  let found = 0;
+  const run = await exportOf(
+    coder(() => ({ found: ++found })),
+    'Sum.',
+    {
+      provider: scriptedModel([calls('code_execute', { source }), 'Three.']),
+    },
+  );
+  const replay = await replayExport(run, coder(mayNotRun));
+  assertNoDepartures(replay);
+  const results = replay.run.calls.map(({ name, result }) => [name, result]);
+  expect(results).toEqual([['code_execute', '3'], ...[1, 2].map((n) => ['lookup', { found: n }])]);
+});

@@ -1,6 +1,6 @@
 import { printJson, examples, exitCodes } from './cli.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
-import { count } from '../../shared/base/words.ts';
+import { count, flat } from '../../shared/base/words.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { RedriveRequest } from '../client/redrive.ts';
 import { asJson, command, flag } from './options/command.ts';
@@ -44,7 +44,7 @@ export const addRedrive = command('redrive [runs...]', {
       : await redriveEach(mill, deadlineFrom(options), runIds);
     if (options.json) printJson(cli, { redriven, refused, skipped });
     else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
-    for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
+    for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${flat(message)}\n`);
     if (skipped > 0)
       cli.stderr.write(
         skipped === 1

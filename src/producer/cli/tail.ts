@@ -6,6 +6,7 @@ import { dialectHelp, dialectOption, wholeNumber } from './options/arguments.ts'
 import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
+import { flat } from '../../shared/base/words.ts';
 
 export const addTail = command('tail [run]', {
   description: 'Follow one run from its beginning, or everything that happens from now on.',
@@ -41,6 +42,6 @@ async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: bool
     const line = lineOf(event);
     if (line === undefined) continue;
     const head = dim(cli.stdout, `${event.timestamp.slice(11, 19)} ${event.runId}`);
-    cli.stdout.write(`${head} ${event.agentId ?? ''}  ${line}\n`);
+    cli.stdout.write(`${head} ${flat(event.agentId ?? '')}  ${line}\n`);
   }
 }

@@ -39,7 +39,7 @@ import { responseRoutes } from './routes/openai/responses.ts';
 import { mcpPinRoutes } from './routes/mcp-pins.ts';
 import { moneyRoutes } from './routes/money.ts';
 import { seriesRoutes } from './routes/series.ts';
-import { readRunRoutes } from './routes/read-runs.ts';
+import { metadataName, readRunRoutes } from './routes/read-runs.ts';
 import { serviceRoutes } from './routes/service.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { startManyRoute, startRunRoute } from './routes/start-runs.ts';
@@ -171,9 +171,10 @@ function bareApp({ log, redactor }: ServerOptions): App {
   }).withTypeProvider<ZodTypeProvider>();
 }
 
-/** A parameter without a value is as good as absent: forms send those. */
+/** A parameter without a value is as good as absent: forms send those. A condition is one with an empty text, too. */
 function queryWithoutEmpties(text: string): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(parseQuery(text)).filter(([, value]) => value !== ''));
+  const isGiven = ([name, value]: readonly [string, unknown]) => value !== '' || name.startsWith(metadataName);
+  return Object.fromEntries(Object.entries(parseQuery(text)).filter(isGiven));
 }
 
 function setHeaders(app: App): void {

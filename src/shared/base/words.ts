@@ -14,12 +14,20 @@ export function count(value: number): string {
 
 /** One line of at most `maxChars`, without control characters that would move the cursor. */
 export function oneLine(text: string, maxChars: number): string {
-  const flat = printable(text).replace(/\s+/g, ' ').trim();
-  return flat.length <= maxChars ? flat : `${flat.slice(0, maxChars - 1)}…`;
+  const short = flat(text).replace(/\s+/g, ' ').trim();
+  return short.length <= maxChars ? short : `${short.slice(0, maxChars - 1)}…`;
 }
 
-/** What a model or a tool wrote, without the control characters that a terminal would obey. */
+/** The same of any length, with the spaces as they are. */
+export function flat(text: string): string {
+  return printable(text.replace(/[\r\n\u2028\u2029]+/g, ' '));
+}
+
+/**
+ * What a model or a tool wrote, without the control characters that a terminal would obey: those that order it about, and those that
+ * have it show the rest of a line in another order than it is in.
+ */
 export function printable(text: string): string {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '');
 }

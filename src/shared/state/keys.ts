@@ -198,11 +198,13 @@ const fileKeyNames = (prefix: string) => ({
   archivedBytes: `${prefix}:{archive}:bytes`,
   /** Hash of what erasures of a tenant have begun to remove, until their receipt is signed. */
   erasing: (tenant: string) => `${prefix}:_:erasing:${tenant}`,
+  /** Hash of the lines of a file that erasures overwrote, by their offset: their length, and the keys that they had. */
+  erasedLines: (id: string) => `${prefix}:_:erased-lines:${id}`,
   /** The seed of the key that receipts of erasures are signed with, where no setting has one. Kept for good. */
   erasureKey: `${prefix}:_:erasure-key`,
-  /** There for a while once a run is erased: when that was, in milliseconds. */
+  /** There for a while once a run is erased: when that run was created, as ISO time. */
   erased: (runId: string) => `${prefix}:{${runId}}:erased`,
-  /** There for as long as the tenant may ask for a run that it erased, to answer why there is nothing: when that was, as above. */
+  /** There for as long as the tenant may ask for a run that it erased, to answer why there is nothing: when that was, in milliseconds. */
   wasErased: (tenant: string, runId: string) => `${prefix}:{${runId}}:erased:${tenant}`,
   /** There for as long as none of them is looked for again. */
   blobSweep: `${prefix}:_:blob-sweep`,

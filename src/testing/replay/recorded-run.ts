@@ -16,6 +16,9 @@ interface WantedCall {
   readonly args: unknown;
 }
 
+/** A call of a model, or of a script. */
+type AnyCall = CallView | CallView['inner'][number];
+
 /** What a run was answered, by models, tools and people, for one that is to do the same again. */
 export class RecordedRun {
   readonly #export: RunExport;
@@ -24,7 +27,7 @@ export class RecordedRun {
   /** By run of the replay: the call that it does for its parent. */
   readonly #asked = new Map<string, { readonly toolName: string; readonly args: unknown }>();
   /** Calls whose results were given. */
-  readonly #taken = new Set<CallView>();
+  readonly #taken = new Set<AnyCall>();
 
   constructor(recorded: RunExport) {
     this.#export = recorded;
@@ -82,14 +85,16 @@ export class RecordedRun {
     this.#taken.add(call);
     if (call.error) throw new ToolError(call.error.kind, call.error.message);
     const { content = '' } = call.result ?? {};
-    // Without a schema of its output the tool's answer is the text that the model saw.
-    return checkOutput === undefined ? content : jsonOr(content, content);
+    // Without a schema of its output the tool's answer is the text that the model saw. A script saw a value.
+    const isText = checkOutput === undefined && callsIn(this.#bound.get(context.runId)).some((own) => own === call);
+    return isText ? content : jsonOr(content, content);
   }
 
   /** A call of the recorded run: the same one by its id, or else one of the same tool with the same arguments. */
-  callOf(runId: string, { toolCallId, names, args }: WantedCall): CallView | undefined {
-    const calls = callsIn(this.#bound.get(runId)).filter(({ toolName }) => names.includes(toolName));
-    const isFree = (call: CallView) => !this.#taken.has(call);
+  callOf(runId: string, { toolCallId, names, args }: WantedCall): AnyCall | undefined {
+    const all: AnyCall[] = callsIn(this.#bound.get(runId)).flatMap((call) => [call, ...call.inner]);
+    const calls = all.filter(({ toolName }) => names.includes(toolName));
+    const isFree = (call: AnyCall) => !this.#taken.has(call);
     // Some providers number the calls of each answer anew.
     const same = calls.filter((call) => call.toolCallId === toolCallId);
     const wanted = canonicalJson(args);

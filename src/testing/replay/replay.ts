@@ -178,7 +178,9 @@ function pastOf(initial: RunExport['initial']) {
 
 function notesOn({ request, agent, steps, truncated }: RunExport): string[] {
   const masked = steps.steps.some(({ calls }) => calls.some((call) => call.argsMasked || call.result?.withheld));
+  const cut = steps.steps.some(({ calls }) => calls.some(({ inner }) => inner.some(({ result }) => result?.cut)));
   return [
+    ...(cut ? ['of the results of calls that scripts made only the beginning is known, where it is long'] : []),
     ...(agent === null ? ['the export has no definition of the agent: its tools are not compared'] : []),
     ...(request.files?.length ? ['its input has files, which an export does not hold: they are left out'] : []),
     ...(masked ? ['arguments or results are masked: calls go by what is left of them'] : []),

@@ -61,6 +61,24 @@ test('an uploaded file goes with the only run that it was an input of', async ()
   expect((await mill.files.list()).data.map((one) => one.id)).toEqual([unused]);
 });
 
+test('what a run has in the stream of all runs goes however far apart the clocks of the processes were', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [early, late] = [await endedRun(world), await endedRun(world)];
+  for (const [runId, skewMs] of [
+    [early, 600_000],
+    [late, -600_000],
+  ] as const) {
+    const at = new Date(Date.now() + skewMs).toISOString();
+    await redis.hset(keys.run(runId), { createdAt: at, endedAt: at });
+  }
+  const kept = await endedRun(world, { metadata: {} });
+  expect((await mill.erase({ run: early })).receipt.erased.lifecycleEvents).toBe(2);
+  expect((await mill.erase({ run: late })).receipt.erased.lifecycleEvents).toBe(2);
+  const left = await redis.xrange(keys.lifecycle, '-', '+');
+  expect(left.map(([, [, json = '']]) => JSON.parse(json).runId)).toEqual([kept, kept]);
+});
+
 test('pages go on with the cursor until there is none', async () => {
   const world = await clientWorld();
   const runs = [await endedRun(world), await endedRun(world), await endedRun(world)].sort();
@@ -89,6 +107,20 @@ test('a line of a batch that has not ended is left, and said to be', async () =>
   const runId = await endedRun(world, { batch: id });
   expect(await mill.erase({ metadata })).toMatchObject({ kept: [{ runId, reason: 'in_open_batch' }] });
   expect(await codeOf(mill.erase({ run: runId }))).toBe('concurrent_run');
+});
+
+test('a batch is found by its name however many others were made since', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const { id } = await submitBatch(mill, [{ id: 'a', input: 'x' }], { agent: 'support', name: 'nightly' });
+  const newer = Array.from({ length: 1_200 }, (_, i) => `batch_${newRunId(Date.now() + i)}`);
+  for (const other of newer) {
+    await redis.copy(keys.batch(id), keys.batch(other));
+    await redis.hset(keys.batch(other), { id: other, name: other });
+  }
+  await redis.zadd(keys.batches('default'), ...newer.flatMap((other, i) => [Date.now() + 1 + i, other]));
+  const runId = await endedRun(world, { batch: 'nightly' });
+  expect(await mill.erase({ metadata })).toMatchObject({ kept: [{ runId, reason: 'in_open_batch' }] });
 });
 
 test('a condition whose key is a name of the language is not left out: it is refused wherever runs are found', async () => {
@@ -354,6 +386,25 @@ test('a run that is redriven after its erasure was killed is left while it works
   expect(await redis.exists(keys.run(runId), keys.erasing('default'), ...jobs)).toBe(0);
 });
 
+test('a run that is redriven and ends while it is erased leaves nothing behind a receipt', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys, bull } = world;
+  const runId = await failedRun(world);
+  // A worker still has its job: the erasure waits, when it has removed the lifecycle events.
+  const lock = bull('runs', `${jobIdFor(runId, 0)}:lock`);
+  await redis.set(lock, 'token');
+  const erased = codeOf(mill.erase({ run: runId }));
+  await until('its lifecycle events are gone', async () => (await redis.xlen(keys.lifecycle)) === 0);
+  await mill.redrive({ runId });
+  await mill.cancel(runId);
+  await redis.del(lock);
+  expect(await erased).toBe('concurrent_run');
+  const { receipt } = await mill.erase({ run: runId });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { records: 1 } });
+  expect(await redis.exists(keys.run(runId), bull('runs', jobIdFor(runId, 1)))).toBe(0);
+  expect(await redis.xlen(keys.lifecycle)).toBe(0);
+});
+
 test('a run that is redriven after its own erasure was killed is refused, and erased once it may be cancelled', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;
@@ -390,6 +441,52 @@ test.each([1, 25])(
     expect(await redis.exists(keys.run(first), keys.run(later), keys.thread('default', 't', 'log'))).toBe(0);
   },
 );
+
+test('a file goes with the thread that refers to it, also when the run that was given it is past its time', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [first, other] = [await runInThread(world, 't'), await endedRun(world, { input: file('kept'), metadata: {} })];
+  const old = await endedRun(world, { input: file('private') });
+  const said = (runId: string, text: string) => JSON.stringify({ runId, files: [`sha256-${sha256(text)}`] });
+  const log = keys.thread('default', 't', 'log');
+  for (const text of ['private', 'kept']) await redis.xadd(log, '*', 'e', said(old, text));
+  await redis.del(keys.run(old), keys.journal(old), keys.events(old));
+  await redis.zrem(keys.index('default'), old);
+  const { receipt } = await mill.erase({ thread: 't' });
+  expect(receipt).toMatchObject({ runs: [first], erased: { media: 1 }, kept: { media: 1 } });
+  const isThere = async (text: string) => await redis.exists(keys.media('default', sha256(text)));
+  expect([await isThere('private'), await isThere('kept')]).toEqual([0, 1]);
+  expect((await mill.get(other)).status).toBe('cancelled');
+});
+
+test.each(['listed', 'forgotten'])('what is left of a run that is past its time and %s goes by its id', async (how) => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const runId = await endedRun(world);
+  await mill.writeProgress(runId, { text: 'private' });
+  const kept = { toolName: 't', trust: 'external', sensitivity: 'internal', id: 'x', totalBytes: 7 };
+  await redis.hset(keys.artifacts(runId), 'a', JSON.stringify(kept));
+  await redis.hset(keys.artifactBody(runId, 'x'), '0', 'private');
+  await redis.del(keys.run(runId), keys.journal(runId), keys.events(runId));
+  if (how === 'forgotten') await redis.zrem(keys.index('default'), runId);
+  expect(await codeOf(mill.forTenant('other').erase({ run: runId }))).toBe('run_not_found');
+  const { receipt } = await mill.erase({ run: runId });
+  expect(receipt).toMatchObject({ runs: [runId], erased: { records: 0, progressNotes: 1 } });
+  expect(receipt.unreadable).toBeUndefined();
+  const left = [keys.progress, keys.progressTexts, keys.progressNumbers].map((key) => key('default', runId));
+  expect(await redis.exists(...left, keys.artifacts(runId), keys.artifactBody(runId, 'x'))).toBe(0);
+  expect(await codeOf(mill.erase({ run: runId }))).toBe('gone');
+});
+
+test('a child is erased by itself once its parent is past its time', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [parent, child] = [await endedRun(world), await endedRun(world, { metadata: {} })];
+  const lineage = { runId: parent, depth: 1, ancestors: [] };
+  await redis.hset(keys.run(child), { parent: JSON.stringify(lineage), parentRunId: parent });
+  await redis.del(keys.run(parent), keys.journal(parent), keys.events(parent));
+  expect((await mill.erase({ run: child })).receipt.runs).toEqual([child]);
+});
 
 test('a file that a run was given since the erasure of another was killed stays', async () => {
   const world = await clientWorld();

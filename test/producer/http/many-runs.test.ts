@@ -19,6 +19,21 @@ test('a list is narrowed by metadata and counted', async () => {
   expect([twice.status, twice.body.error.code]).toEqual([400, 'validation']);
 });
 
+test('a condition on metadata whose text is empty is one, and widens neither a list nor an erasure', async () => {
+  const { send, mill } = await serverWorld();
+  const ended = async (metadata: Record<string, string>) => {
+    const run = await mill.enqueue({ ...request, metadata });
+    await run.cancel();
+    return run.runId;
+  };
+  const [some, none] = [await ended({ shop: 'north', user: '7' }), await ended({ shop: 'north', user: '' })];
+  const query = 'metadata.shop=north&metadata.user=';
+  const listed = await send('GET', `/v1/runs?${query}&status=`);
+  expect(listed.body.runs.map(({ runId }: { runId: string }) => runId)).toEqual([none]);
+  expect((await send('DELETE', `/v1/runs?${query}&cursor=`)).body.receipt.runs).toEqual([none]);
+  expect((await send('GET', `/v1/runs/${some}`)).status).toBe(200);
+});
+
 test('runs are cancelled by a filter', async () => {
   const { send, north } = await withRuns();
   const { status, body } = await send('POST', '/v1/runs/cancel', { metadata: { shop: 'south' } });

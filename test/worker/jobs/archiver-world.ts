@@ -86,7 +86,8 @@ export async function archiverWorld(url?: string, changes: { readonly archiveTtl
     await world.runs.commit(ownership, aCommit(mid.seq, { events: [last], release: 'terminal', ...end, patch }));
     // What the commit does beside, and does not wait for.
     await forgetOpen(space, runId, claim.record.tenant);
-    return { runId, tenant: claim.record.tenant, endedAt: timestamp };
+    const { tenant, createdAt } = claim.record;
+    return { runId, tenant, createdAt, endedAt: timestamp };
   };
 
   return {
@@ -94,6 +95,8 @@ export async function archiverWorld(url?: string, changes: { readonly archiveTtl
     space,
     archive,
     inRedis,
+    open,
+    deps: { space, agents: new Map<string, LoadedAgent>(), tenants: tenantsOf({}), redactor: new Redactor() },
     outcomes,
     endedRun,
     endAgain,

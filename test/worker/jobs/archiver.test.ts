@@ -12,6 +12,7 @@ import { settleTaken, takeDue } from '../../../src/shared/state/archive/due-runs
 import { redriveFailed } from '../../../src/shared/state/run/open-runs.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import type { OutgoingEvent } from '../../../src/shared/state/script.ts';
+import { archiveEnded } from '../../../src/worker/jobs/archive/archive-run.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { until } from '../../support/redis.ts';
 import { archiverWorld, eventLogTtlS, resultTtlS } from './archiver-world.ts';
@@ -123,6 +124,31 @@ test('a run whose worker died before it was written is written by another one', 
   // Should it have been slow only, what it does then changes nothing.
   await settleTaken(world.space, taken);
   expect(await world.archive.read('default', run.runId)).toBeDefined();
+});
+
+test('a run that was erased while a worker wrote it, which died then, is gone once another one looks at it', async () => {
+  const world = await archiverWorld();
+  const { redis, keys, archive, inRedis } = world;
+  const run = await world.endedRun([result('private')]);
+  const written = Promise.withResolvers<void>();
+  const dying: Blobs = {
+    ...inRedis,
+    async putAll(...args) {
+      await redis.del(keys.run(run.runId), keys.journal(run.runId), keys.events(run.runId));
+      expect(await archive.drop('default', run)).toBe(false);
+      await inRedis.putAll(...args);
+      written.resolve();
+      return await new Promise(() => {});
+    },
+  };
+  // One that is killed never ends.
+  void archiveEnded([run.runId], { ...world.deps, archive: world.open(dying) });
+  await written.promise;
+  expect(await redis.exists(keys.blobs(`run-${run.runId}`))).toBe(1);
+  await world.leasesEnd();
+  world.start();
+  await until('it was looked at', async () => !(await world.isDue(run.runId)));
+  expect(await redis.exists(keys.blobs(`run-${run.runId}`), keys.archived)).toBe(0);
 });
 
 test('a run that ended again meanwhile stays listed when the worker that took it before is done', async () => {

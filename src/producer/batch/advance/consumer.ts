@@ -12,6 +12,7 @@ import { redisFleet, type WorkerInfo } from '../../../shared/state/fleet/fleet.t
 import type { AdvanceOptions, Advancing } from '../../client/batches/batches.ts';
 import type { ClientCore } from '../../client/client-core.ts';
 import type { Operations } from '../../client/operations.ts';
+import { erasedLines } from '../../../shared/state/erasure/erased-lines.ts';
 import type { AdvancePorts, BatchClient } from './own-batch.ts';
 import { advanceBatch } from './stay.ts';
 import { sweepBatches } from './sweep.ts';
@@ -130,6 +131,7 @@ function portsOf(
   return {
     store: redisBatches(space),
     files: core.files.store,
+    erasedLines: (id) => erasedLines(space, id),
     clock: systemClock,
     clientFor: (record) => batchClientOf(clientFor(record)),
     async roomOf(queue) {

@@ -2,7 +2,7 @@ import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { asRunError, RunError } from '../../../shared/base/errors.ts';
 import type { FileStore } from '../../../shared/state/files/files.ts';
-import type { BatchLine, LineDefaults, LineHead, LineSource, SourceDraft } from '../lines/line.ts';
+import type { BatchLine, ErasedLines, LineDefaults, LineHead, LineSource, SourceDraft } from '../lines/line.ts';
 import { lineSource, readLines } from '../lines/read-lines.ts';
 import type { InputLines } from './own-batch.ts';
 
@@ -13,11 +13,13 @@ const headBytes = 1024 * 1024;
 export class BatchInput implements InputLines {
   readonly #record: BatchRecord;
   readonly #files: Pick<FileStore, 'read'>;
+  readonly #erased: ErasedLines;
   #source: Promise<LineSource> | undefined;
 
-  constructor(record: BatchRecord, files: Pick<FileStore, 'read'>) {
+  constructor(record: BatchRecord, files: Pick<FileStore, 'read'>, erased: ErasedLines) {
     this.#record = record;
     this.#files = files;
+    this.#erased = erased;
   }
 
   async source(): Promise<LineSource> {
@@ -27,8 +29,9 @@ export class BatchInput implements InputLines {
 
   async *all(): AsyncGenerator<readonly [number, BatchLine]> {
     const source = await this.source();
+    const erased = await this.#erased(this.#record.request.input_file_id);
     let place = 0;
-    for await (const line of readLines(this.#read(), source)) yield [place++, line];
+    for await (const line of readLines(this.#read(), source, erased)) yield [place++, line];
   }
 
   /** The source, or as much of it as is known without the file. */

@@ -7,7 +7,7 @@ import type { BatchChange, BatchStore, Stay } from '../../../shared/state/batch/
 import type { FileStore } from '../../../shared/state/files/files.ts';
 import type { LineEnd } from '../../client/batches/batches.ts';
 import type { RedriveRequest } from '../../client/redrive.ts';
-import type { BatchLine, LineHead, LineSource } from '../lines/line.ts';
+import type { BatchLine, ErasedLines, LineHead, LineSource } from '../lines/line.ts';
 import type { Outstanding, RunsToFollow } from '../outstanding.ts';
 import type { Submitting } from '../submit.ts';
 
@@ -30,6 +30,7 @@ export interface QueueRoom {
 export interface AdvancePorts {
   readonly store: BatchStore;
   readonly files: FileStore;
+  readonly erasedLines: ErasedLines;
   readonly clock: Clock;
   /** The client of the tenant of a batch, with the rights of its caller. */
   clientFor(record: BatchRecord): BatchClient;

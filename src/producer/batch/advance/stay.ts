@@ -76,7 +76,7 @@ class BatchStay implements OwnBatch {
     this.ports = ports;
     this.#stop = stop;
     this.client = ports.clientFor(record);
-    this.input = new BatchInput(record, ports.files);
+    this.input = new BatchInput(record, ports.files, ports.erasedLines);
     this.taking = new Taking(this);
     this.outstanding = new Outstanding(
       this.client,

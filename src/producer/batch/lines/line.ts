@@ -47,6 +47,9 @@ export type BatchLine = LineHead & { readonly key: string } & (
     | { readonly kind: 'bad'; readonly error: ErrorInfo }
   );
 
+/** The lines of a file that erasures overwrote, by their offset, with the keys that they had. */
+export type ErasedLines = (fileId: string) => Promise<ReadonlyMap<number, Pick<BatchLine, 'key'>>>;
+
 /** What became of a line. */
 export type LineOutcome =
   | { readonly kind: 'ended'; readonly executionId: string; readonly outcome: RunOutcomeView }

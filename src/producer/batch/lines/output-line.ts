@@ -1,9 +1,10 @@
 import { assertNever, type ErrorInfo } from '../../../shared/base/errors.ts';
-import { isRecord, jsonText } from '../../../shared/base/json.ts';
+import { isRecord, jsonOr, jsonText } from '../../../shared/base/json.ts';
 import { microcentsPerUsd } from '../../../shared/contract/money.ts';
 import type { RunStatus } from '../../../shared/contract/run.ts';
 import { fieldsOf, rowText } from './csv.ts';
 import type { LineHead, LineOutcome, LineSource } from './line.ts';
+import type { Division } from './raw-lines.ts';
 import { wireOutputLine } from './wire-output.ts';
 
 /** What comes before the first line of an output file, its end of line included. Undefined: nothing does. */
@@ -37,6 +38,17 @@ export function outputLine(head: LineHead, outcome: LineOutcome, source: LineSou
   const { line, id } = head;
   // Readers of output files of OpenAI look for `custom_id`.
   return `${jsonText({ line, id, custom_id: id, ...resultOf(outcome) })}\n`;
+}
+
+/** The run that a line of output or of errors is about, in whatever form. Undefined: none, or it is no such line. */
+export function runIdIn(text: string, division: Division): string | undefined {
+  // The last column, which needs no quotes: a row may be too long to be read as one.
+  if (division === 'records') return /,([0-9A-HJKMNP-TV-Z]{26})$/.exec(text)?.[1];
+  const line = jsonOr(text);
+  if (!isRecord(line)) return undefined;
+  const { runId, response } = line;
+  const id = isRecord(response) ? response['request_id'] : runId;
+  return typeof id === 'string' ? id : undefined;
 }
 
 /** What an output says of a line, in whatever form. */

@@ -4,7 +4,7 @@ export interface RawLine {
   readonly offset: number;
   /** Bytes without what ends the line; 0 of one that is too long to be read again. */
   readonly length: number;
-  /** Undefined: more than `maxLineBytes`. */
+  /** Undefined: it is longer than it may be. */
   readonly content: Buffer | undefined;
 }
 
@@ -30,8 +30,12 @@ export type Division = 'lines' | 'records';
  * no record. A quote opens a field only at its beginning, and a closed field with something behind it counts as unquoted: a wrong
  * quote spoils the records up to the next line, not the file.
  */
-export async function* rawLines(chunks: AsyncIterable<Uint8Array>, division: Division): AsyncGenerator<RawLine> {
-  const taken = new Taken();
+export async function* rawLines(
+  chunks: AsyncIterable<Uint8Array>,
+  division: Division,
+  maxBytes = maxLineBytes,
+): AsyncGenerator<RawLine> {
+  const taken = new Taken(maxBytes);
   const ends = endsOf(division);
   for await (const chunk of chunks) yield* linesOf(chunk, ends, taken);
   if (!taken.isEmpty) yield taken.take();
@@ -39,7 +43,7 @@ export async function* rawLines(chunks: AsyncIterable<Uint8Array>, division: Div
 
 /** The lines or records that end within the first bytes of a file, and what is behind the last of them. */
 export function* firstLines(head: Uint8Array, division: Division): Generator<RawLine> {
-  const taken = new Taken();
+  const taken = new Taken(maxLineBytes);
   yield* linesOf(head, endsOf(division), taken);
   if (!taken.isEmpty) yield taken.take();
 }
@@ -60,11 +64,16 @@ function* linesOf(chunk: Uint8Array, ends: Ends, taken: Taken): Generator<RawLin
 
 /** The bytes of the line that is being read. */
 class Taken {
+  readonly #maxBytes: number;
   #parts: Uint8Array[] = [];
   #bytes = 0;
   #feeds = 0;
   #line = 1;
   #offset = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
 
   get isEmpty(): boolean {
     return this.#bytes === 0;
@@ -74,13 +83,13 @@ class Taken {
     if (part.length === 0) return;
     this.#bytes += part.length;
     for (let at = part.indexOf(lineFeed); at >= 0; at = part.indexOf(lineFeed, at + 1)) this.#feeds += 1;
-    if (this.#bytes <= maxLineBytes) this.#parts.push(part);
+    if (this.#bytes <= this.#maxBytes) this.#parts.push(part);
     else this.#parts = [];
   }
 
   /** The line, and begins the next one behind its line feed. */
   take(): RawLine {
-    const content = this.#bytes > maxLineBytes ? undefined : withoutEnd(Buffer.concat(this.#parts));
+    const content = this.#bytes > this.#maxBytes ? undefined : withoutEnd(Buffer.concat(this.#parts));
     const raw = { line: this.#line, offset: this.#offset, length: content?.length ?? 0, content };
     this.#line += this.#feeds + 1;
     this.#offset += this.#bytes + 1;

@@ -61,16 +61,21 @@ function checkHead(head: Uint8Array, template: LineTemplate): void {
   for (const { content } of firstLines(head, 'lines')) {
     const value = content && jsonOr(content.toString());
     if (typeof value === 'string') known.add('input');
-    if (isRecord(value)) for (const name of Object.keys(value)) known.add(name);
+    if (isRecord(value) && value['erased'] !== true) for (const name of Object.keys(value)) known.add(name);
   }
   if (known.size > 0) checkFields(template, 'field', known);
 }
 
 /**
  * Reads the file line by line; a wrong line is yielded with its error and hinders no other. A line that repeats another one word for
- * word is a line of its own. A line whose id an earlier line has is wrong.
+ * word is a line of its own. A line whose id an earlier line has is wrong. One that was erased is wrong and keeps the key that it had,
+ * so that no other line becomes another one.
  */
-export async function* readLines(bytes: AsyncIterable<Uint8Array>, source: LineSource): AsyncGenerator<BatchLine> {
+export async function* readLines(
+  bytes: AsyncIterable<Uint8Array>,
+  source: LineSource,
+  erased: ReadonlyMap<number, Pick<BatchLine, 'key'>> = new Map(),
+): AsyncGenerator<BatchLine> {
   const parse = parserOf(source);
   const keys = new Keys(source);
   let hasHeader = source.columns === undefined;
@@ -80,7 +85,9 @@ export async function* readLines(bytes: AsyncIterable<Uint8Array>, source: LineS
       hasHeader = true;
       continue;
     }
-    yield keys.named(raw, await parsed(raw, parse));
+    // A line of output that was erased had none, and may be one of input now.
+    const was = erased.get(raw.offset)?.key;
+    yield was ? keys.erased(raw, was) : keys.named(raw, await parsed(raw, parse));
   }
 }
 
@@ -127,6 +134,12 @@ class Keys {
     }
     const bad = 'request' in read ? this.#twice(first) : read;
     return { ...head, kind: 'bad', error: errorOf(bad), key: this.#keyOf(['bad', content?.toString() ?? line]) };
+  }
+
+  erased({ line, offset, length }: RawLine, key: string): BatchLine {
+    const [, digest = ''] = key.split(':');
+    this.#copies.set(digest, (this.#copies.get(digest) ?? 0) + 1);
+    return { line, id: undefined, offset, length, kind: 'bad', error: errorOf({ problem: 'was erased' }), key };
   }
 
   /** The line that has this name already; else this line has it from now on. */

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { appendFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defined } from '../../../shared/base/collections.ts';
@@ -7,11 +7,11 @@ import { jsonOr, isRecord } from '../../../shared/base/json.ts';
 import { verifyReceipt, type ErasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
 import type { EraseRequest, ErasureAnswer } from '../../client/erase/request.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { examples, exitCodes, printJson, type AddCommand } from '../cli.ts';
+import { examples, exitCodes, printJson, type AddCommand, type Cli } from '../cli.ts';
 import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { keyValue } from '../options/arguments.ts';
-import { count } from '../../../shared/base/words.ts';
+import { count, flat } from '../../../shared/base/words.ts';
 
 const options = [
   value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
@@ -19,7 +19,7 @@ const options = [
   flag('--threads', 'also the threads of these runs, with all runs of them'),
   flag('--cancel', 'cancel what has not ended first'),
   flag('--yes', 'do not ask: needed with --metadata and --thread'),
-  text('-o, --output <file>', 'write the receipts to this file, one a line'),
+  text('-o, --output <file>', 'add the receipts to this file, one a line'),
   asJson,
 ];
 type Options = ValuesOf<typeof options>;
@@ -36,31 +36,47 @@ export const addErase = command('erase [run]', {
   work: async (cli, run, asked) => {
     await using mill = openClient(cli);
     const request = await requestOf(mill, run, asked);
+    // Before anything is erased: a receipt is given once.
+    if (asked.output !== undefined) await addTo(resolve(cli.cwd, asked.output), '');
     const answers: ErasureAnswer[] = [];
-    for (let cursor: string | undefined; ;) {
-      cli.interrupted.throwIfAborted();
-      const answer = await mill.erase(defined({ ...request, cursor }));
-      answers.push(answer);
-      cursor = answer.cursor;
-      if (cursor === undefined) break;
+    const receipts = () => answers.map(({ receipt }) => receipt);
+    const kept = () => answers.flatMap((answer) => answer.kept);
+    try {
+      for (let cursor: string | undefined; ;) {
+        cli.interrupted.throwIfAborted();
+        const answer = await mill.erase(defined({ ...request, cursor }));
+        answers.push(answer);
+        await keepReceipt(cli, answer.receipt, asked);
+        cursor = answer.cursor;
+        if (cursor === undefined) break;
+      }
+    } finally {
+      if (asked.json && answers.length > 0) printJson(cli, { receipts: receipts(), kept: kept() });
     }
-    const receipts = answers.map(({ receipt }) => receipt);
-    const kept = answers.flatMap((answer) => answer.kept);
-    if (asked.output !== undefined)
-      await writeFile(
-        resolve(cli.cwd, asked.output),
-        receipts.map((receipt) => `${JSON.stringify(receipt)}\n`).join(''),
-      );
-    if (asked.json) printJson(cli, { receipts, kept });
-    else if (asked.output === undefined)
-      for (const receipt of receipts) cli.stdout.write(`${JSON.stringify(receipt)}\n`);
-    for (const left of kept) cli.stderr.write(`Left: ${left.runId} (${left.reason})\n`);
-    const unreadable = unreadableLines(receipts);
+    for (const left of kept()) cli.stderr.write(`Left: ${left.runId} (${left.reason})\n`);
+    const unreadable = unreadableLines(receipts());
     for (const line of unreadable) cli.stderr.write(`${line}\n`);
-    cli.stderr.write(`${summaryOf(receipts)}\n`);
-    return kept.length + unreadable.length === 0 ? exitCodes.ok : exitCodes.failed;
+    cli.stderr.write(`${summaryOf(receipts())}\n`);
+    return kept().length + unreadable.length === 0 ? exitCodes.ok : exitCodes.failed;
   },
 });
+
+/** At once, and behind those that the file has: a later call may fail, and no receipt is given twice. */
+async function keepReceipt(cli: Cli, receipt: ErasureReceipt, { output, json }: Options): Promise<void> {
+  const line = `${JSON.stringify(receipt)}\n`;
+  const print = () => void (json || cli.stdout.write(line));
+  if (output === undefined) return print();
+  await addTo(resolve(cli.cwd, output), line).catch((error: unknown) => {
+    print();
+    throw error;
+  });
+}
+
+async function addTo(path: string, text: string): Promise<void> {
+  await appendFile(path, text).catch((cause: unknown) => {
+    throw new RunError('validation', `${path} cannot be written`, { cause });
+  });
+}
 
 async function requestOf(mill: Millrace, run: string | undefined, asked: Options): Promise<EraseRequest> {
   const { metadata, thread, threads, cancel, yes } = asked;
@@ -120,7 +136,9 @@ const verify = command('verify <file>', {
       valid: verifyReceipt(receipt, publicKey),
     }));
     if (json) printJson(cli, found);
-    else for (const { receiptId, valid } of found) cli.stdout.write(`${valid ? 'valid' : 'NOT VALID'} ${receiptId}\n`);
+    else
+      for (const { receiptId, valid } of found)
+        cli.stdout.write(`${valid ? 'valid' : 'NOT VALID'} ${flat(receiptId)}\n`);
     return found.every(({ valid }) => valid) ? exitCodes.ok : exitCodes.failed;
   },
 });

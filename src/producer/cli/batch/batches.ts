@@ -11,7 +11,7 @@ import { openClient } from '../options/open-client.ts';
 import { callOf } from '../show/call-of.ts';
 import { listTable, nameColumn, numberColumn } from '../show/list-table.ts';
 import { dateTime, dim } from '../show/paint.ts';
-import { count } from '../../../shared/base/words.ts';
+import { count, flat } from '../../../shared/base/words.ts';
 
 interface Options {
   readonly json?: true;
@@ -118,7 +118,7 @@ function show(cli: Cli, batch: BatchView, { json }: Options): ExitCode {
   const { id, name, status, quote, output_file_id: output, error_file_id: errors } = batch;
   cli.stdout.write(`${id}${name === id ? '' : ` (${name})`}: ${status.replace('_', ' ')}\n${batchLine(batch)}\n`);
   if (quote) cli.stdout.write(`${quoteText(quote)}\n`);
-  for (const { code, message } of batch.errors?.data ?? []) cli.stdout.write(`${code}: ${message}\n`);
+  for (const { code, message } of batch.errors?.data ?? []) cli.stdout.write(`${code}: ${flat(message)}\n`);
   if (output !== undefined) cli.stdout.write(`results: ${output}\n`);
   if (errors !== undefined) cli.stdout.write(`errors: ${errors}\n`);
   return exitCodes.ok;

@@ -1,7 +1,7 @@
 import type { RunEvent, PendingView } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { bold, dim } from './paint.ts';
-import { oneLine, printable } from '../../../shared/base/words.ts';
+import { oneLine } from '../../../shared/base/words.ts';
 import { RunPrinter } from './run-printer.ts';
 import { changeLines, flowLines } from './pending.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
@@ -53,7 +53,7 @@ function chatHints(pending: readonly PendingView[]): readonly string[] {
   const calls = pending.filter((item) => isAboutCall(item) && item.kind !== 'user_input');
   const hasMoney = pending.some((item) => waitsForPeople(item) && item.kind === 'budget');
   return [
-    ...questions.map(({ reason = 'asks you something' }) => printable(reason)),
+    ...questions.flatMap(({ reason = 'asks you something' }) => reason.split('\n')),
     questions.length > 0 && `Your next line answers ${questions.length > 1 ? 'the first of them' : 'it'}.`,
     ...calls.flatMap((item) => [...changeLines(item), ...flowLines(item)]),
     calls.length > 0 && `/approve lets ${calls.map(nameOf).join(' and ')} run, /deny REASON does not.`,

@@ -1,4 +1,4 @@
-import { oneLine } from '../../../shared/base/words.ts';
+import { flat, oneLine } from '../../../shared/base/words.ts';
 
 /** A column of a list: its heading, and what may be done with its cells. */
 export interface Column {
@@ -25,7 +25,7 @@ export function listTable(
   rows: readonly (readonly string[])[],
   stream: { readonly isTTY?: boolean; readonly columns?: number },
 ): string {
-  const cells = [columns.map(({ head }) => head), ...rows];
+  const cells = [columns.map(({ head }) => head), ...rows.map((row) => row.map(flat))];
   const widths = columns.map((_, index) => Math.max(...cells.map((row) => row[index]?.length ?? 0)));
   if (stream.isTTY) narrow(widths, columns, stream.columns || 80);
   return cells.map((row) => `${lineOf(row, widths, columns)}\n`).join('');

@@ -1,11 +1,15 @@
 import type { WriteStream } from 'node:tty';
 import { styleText } from 'node:util';
+import { flat } from '../../../shared/base/words.ts';
 
 type Style = Parameters<typeof styleText>[0];
 
-/** Text in a style where the stream is a terminal that shows it; plain elsewhere, with NO_COLOR and with `--no-color`. */
+/**
+ * A piece of a line in a style where the stream is a terminal that shows it; plain elsewhere, with NO_COLOR and with `--no-color`.
+ * Whatever a name in it is, it stays on its line.
+ */
 function paint(style: Style): (stream: WriteStream, text: string) => string {
-  return (stream, text) => (hasColours(stream) ? styleText(style, text, { validateStream: false }) : text);
+  return (stream, text) => (hasColours(stream) ? styleText(style, flat(text), { validateStream: false }) : flat(text));
 }
 
 function hasColours(stream: WriteStream): boolean {
@@ -44,7 +48,7 @@ export function table(rows: readonly (readonly string[])[]): string {
 
 export type Fact = readonly [name: string, value: string | undefined];
 
-/** The facts that there are. */
+/** The facts that there are, each as a line. */
 export function known(facts: readonly Fact[]): readonly (readonly [string, string])[] {
-  return facts.filter((fact): fact is readonly [string, string] => fact[1] !== undefined);
+  return facts.flatMap(([name, value]) => (value === undefined ? [] : [[flat(name), flat(value)] as const]));
 }

@@ -1,5 +1,5 @@
 import { known, type Fact } from './paint.ts';
-import { oneLine } from '../../../shared/base/words.ts';
+import { flat, oneLine } from '../../../shared/base/words.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople, type DecisionView } from '../../../shared/contract/decisions.ts';
 import type { PendingView } from '../../../shared/contract/event.ts';
 import type { FlowFinding } from '../../../shared/contract/flow.ts';
@@ -14,7 +14,7 @@ type Waiting = Pick<RunView, 'runId' | 'pending'>;
 
 /** What a suspended run waits for, in words; empty when it waits for nothing. */
 export function waitsFor({ pending }: Pick<RunView, 'pending'>): string {
-  return pending.map(describe).join(', ');
+  return flat(pending.map(describe).join(', '));
 }
 
 /** Command lines that end the wait, as they are typed here; none when it ends by itself. */
@@ -160,7 +160,7 @@ function describe(item: PendingView): string {
 /** What a decision did and what happens next, a line each. `before` is the run as it was when that was chosen. */
 export function whatFollows(before: RunView, { budget }: DecisionInput, after: RunView): readonly string[] {
   const calls = before.pending.flatMap((item) => effectOn(item, after));
-  return [...calls, next(before, budget, after)];
+  return [...calls, next(before, budget, after)].map(flat);
 }
 
 function next(before: RunView, budget: DecisionInput['budget'], after: RunView): string {

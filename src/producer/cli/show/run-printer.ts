@@ -1,7 +1,7 @@
 import { isTerminal, type RunEvent, type EventOf, type EventType } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { dim, red } from './paint.ts';
-import { printable, count, duration, oneLine } from '../../../shared/base/words.ts';
+import { printable, count, duration, flat, oneLine } from '../../../shared/base/words.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import { flowText, waitsFor } from './pending.ts';
 
@@ -75,7 +75,7 @@ export class RunPrinter {
     if (!this.#stepHasText) return;
     this.#stepHasText = false;
     this.endLine();
-    this.#cli.stdout.write(`[the text above is discarded: ${reason}]\n`);
+    this.#cli.stdout.write(flat(`[the text above is discarded: ${reason}]`) + '\n');
   }
 
   #end(event: RunEvent): void {
@@ -189,5 +189,6 @@ function whoAndWhy(by: string | undefined, reason: string | undefined): string {
 /** The line for an event, without its run and time; undefined when it is not worth one. */
 export function lineOf(event: RunEvent): string | undefined {
   const describe = lines[event.type] as ((event: RunEvent) => string) | undefined;
-  return describe?.(event) || undefined;
+  const line = describe?.(event);
+  return line ? flat(line) : undefined;
 }

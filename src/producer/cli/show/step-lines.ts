@@ -7,7 +7,7 @@ import type {
   WaitView,
 } from '../../../shared/contract/archive/run-steps.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { duration, oneLine } from '../../../shared/base/words.ts';
+import { duration, flat, oneLine } from '../../../shared/base/words.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import type { Cli } from '../cli.ts';
 import { bold, dateTime, dim, red } from './paint.ts';
@@ -26,7 +26,7 @@ export function stepLines(run: RunSteps, out: Out): string {
     '',
     ...run.initial.flatMap((message) => messageLines(message, '', out)),
     ...run.steps.flatMap((step) => ['', ...stepOf(step, out)]),
-    ...run.orchestration.map(({ key, value }) => `• ${key}  ${json(value)}`),
+    ...run.orchestration.map(({ key, value }) => flat(`• ${key}  ${json(value)}`)),
     ...childLines(run),
     ...(run.error ? ['', red(out, `failed: ${run.error.code}: ${oneLine(run.error.message, maxChars)}`)] : []),
   ];
@@ -36,7 +36,7 @@ export function stepLines(run: RunSteps, out: Out): string {
 function headOf({ runId, status, source, queuedAt, truncated }: RunSteps, out: Out): string[] {
   const from = source === 'archive' ? ' · from the archive' : '';
   const cut = truncated ? ' · some of it is not kept any more' : '';
-  return [`${bold(out, `${runId} ${status}`)} · accepted ${dateTime(queuedAt)} UTC${from}${cut}`];
+  return [`${bold(out, `${runId} ${status}`)} · accepted ${flat(dateTime(queuedAt))} UTC${from}${cut}`];
 }
 
 /** Since the run was accepted. */
@@ -90,7 +90,7 @@ function stepOf(step: StepView, out: Out): string[] {
     ),
     ...step.fallbacks.map(({ from, to, reason }) => dim(out, `  ${from} gave way to ${to} (${reason})`)),
     ...(answer && answer.text !== '' ? [`  assistant: ${oneLine(answer.text, maxChars)}`] : []),
-    ...(answer?.media ?? []).map(({ handle, mediaType }) => `  ${mediaType} ${handle}`),
+    ...(answer?.media ?? []).map(({ handle, mediaType }) => flat(`  ${mediaType} ${handle}`)),
     ...step.calls.flatMap((call) => callLines(call, '  ', out)),
   ];
 }
@@ -106,7 +106,7 @@ function callLines(call: AnyCall, indent: string, out: Out): string[] {
     `${decision.granted ? 'granted' : 'denied'}${decision.by.length > 0 ? ` by ${decision.by.join(' and ')}` : ''}${decision.reason === undefined ? '' : `: ${oneLine(decision.reason, maxChars)}`}`;
   const shown = `${toolName} ${json(args)}`;
   return [
-    error ? red(out, `${indent}✗ ${shown}${took}`) : `${indent}→ ${shown}${took}`,
+    error ? red(out, `${indent}✗ ${shown}${took}`) : flat(`${indent}→ ${shown}${took}`),
     ...(modelArgs === undefined ? [] : [dim(out, `${indent}  the model had written ${json(modelArgs)}`)]),
     ...(who === undefined ? [] : [dim(out, `${indent}  ${who}`)]),
     ...call.policy.map(({ action, ruleId, reason }) =>
@@ -130,9 +130,11 @@ function messageLines(message: ShownMessage, indent: string, out: Out): string[]
 
 function childLines({ children }: RunSteps): string[] {
   return children.map(({ runId, agent, status, costMicrocents }) =>
-    ['child', runId, agent, status, costMicrocents === undefined ? undefined : formatUsd(costMicrocents)]
-      .filter((part) => part !== undefined)
-      .join('  '),
+    flat(
+      ['child', runId, agent, status, costMicrocents === undefined ? undefined : formatUsd(costMicrocents)]
+        .filter((part) => part !== undefined)
+        .join('  '),
+    ),
   );
 }
 

@@ -3,18 +3,20 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { batchId } from '../../../shared/contract/batch.ts';
 import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
-import type { FilePart } from '../../../shared/contract/files.ts';
+import type { FilePart, FileView } from '../../../shared/contract/files.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
+import { erasedLines, type ErasedLine, noteErasedLines } from '../../../shared/state/erasure/erased-lines.ts';
 import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import type { KeySpace } from '../../../shared/state/keys.ts';
 import type { TenantClient } from '../client-core.ts';
 
 const pageSize = 100;
-/** A batch may have a name that others have, too; so many of a tenant are looked at for it. */
-const maxBatches = 1_000;
-/** Outputs of batches of a tenant. */
-const maxOutputs = 10_000;
+/** More than any line that a batch writes: it has an answer as a text and as a value. */
+const maxWrittenBytes = 64 * 1024 * 1024;
+/** Outputs of batches of a tenant that are looked at together. */
+const outputsAtOnce = 10_000;
 
-/** The batches that a run can be a line of: by their id, or by a name of the author's. */
+/** The batches that a run can be a line of: by their id, or by a name of the author's, which several may have. */
 export async function batchesNamed(name: string, { core, tenant }: TenantClient): Promise<readonly BatchRecord[]> {
   const list = async (after: string | undefined) =>
     await core.reach((redis) => redisBatches({ redis, keys: core.keys }).list(tenant, pageSize, after));
@@ -23,14 +25,14 @@ export async function batchesNamed(name: string, { core, tenant }: TenantClient)
     return found?.record.tenant === tenant ? [found.record] : [];
   }
   const named: BatchRecord[] = [];
-  let after: string | undefined;
-  for (let looked = 0; looked < maxBatches; looked += pageSize) {
+  for (let after: string | undefined; ;) {
     const page = await list(after);
-    named.push(...(page?.found ?? []).map(({ record }) => record).filter((record) => record.name === name));
-    after = page?.found.at(-1)?.record.id;
-    if (!page?.hasMore) break;
+    const records = (page?.found ?? []).map(({ record }) => record);
+    named.push(...records.filter((record) => record.name === name));
+    if (!page?.hasMore) return named;
+    // A page whose batches are all gone has removed them: the same place has the next ones then.
+    after = records.at(-1)?.id ?? after;
   }
-  return named;
 }
 
 /** Is a batch of this name still working on its lines? */
@@ -60,23 +62,32 @@ async function eraseInBatch(
   client: TenantClient,
   how: 'count' | 'erase',
 ): Promise<number> {
-  const { isCsv } = await import('../../batch/advance/input.ts');
+  const [{ isCsv }, { runIdIn }] = await Promise.all([
+    import('../../batch/advance/input.ts'),
+    import('../../batch/lines/output-line.ts'),
+  ]);
   const division = isCsv(record) ? 'records' : 'lines';
-  const ids = runs.map(({ runId }) => runId);
+  const ids = new Set(runs.map(({ runId }) => runId));
+  const isMeant = (text: string) => ids.has(runIdIn(text, division) ?? '');
   let count = 0;
   for (const { id } of await outputsOf(record, client)) {
     const info = await client.core.files.store.info(client.tenant, id);
     const file = new PartedFile(id, info?.parts ?? [], client);
-    count += await file.eraseWhere(division, (text) => ids.some((runId) => text.includes(runId)), how);
+    count += await file.eraseWhere(division, isMeant, how);
   }
   return count + (await eraseInput(record, runs, client, how));
 }
 
 /** The files that a batch has written, those of before it was redriven too: their names begin with its id. */
-async function outputsOf({ id }: BatchRecord, { core, tenant }: TenantClient) {
-  const query = { purpose: 'batch_output', limit: maxOutputs } as const;
-  const { data } = await core.files.store.list(tenant, query);
-  return data.filter(({ filename }) => filename.startsWith(`${id}_`));
+async function outputsOf({ id }: BatchRecord, { core, tenant }: TenantClient): Promise<readonly FileView[]> {
+  const outputs: FileView[] = [];
+  for (let after: string | undefined; ;) {
+    const query = { purpose: 'batch_output', limit: outputsAtOnce, after } as const;
+    const { data, has_more: hasMore } = await core.files.store.list(tenant, query);
+    outputs.push(...data.filter(({ filename }) => filename.startsWith(`${id}_`)));
+    after = data.at(-1)?.id;
+    if (!hasMore) return outputs;
+  }
 }
 
 /** Lines of the input are known by the execution ids of their runs. */
@@ -95,16 +106,22 @@ async function eraseInput(
   const info = await core.files.store.info(tenant, request.input_file_id);
   if (!info) return 0;
   const wanted = new Set(runs.map(({ executionId = '' }) => executionId.replace(/:r\d+$/, '')));
-  const found: (readonly [number, number])[] = [];
-  try {
-    for await (const [, { key, offset, length }] of new BatchInput(record, core.files.store).all())
-      if (wanted.has(executionIdOf(name, key)) && length > 0) found.push([offset, length]);
-  } catch (error) {
-    // The rest of a file that cannot be read as lines was never asked of any agent.
-    if (!(error instanceof RunError && error.code === 'validation')) throw error;
-  }
   const file = new PartedFile(request.input_file_id, info.parts, client);
-  if (how === 'erase') for (const [offset, length] of found) await file.overwrite(offset, length, isCsv(record));
+  let found: ErasedLine[] = [];
+  // A line that is overwritten while the file is read may hide another one of the same text.
+  for (let known = await file.erased(), before = -1; known.size !== before; known = await file.erased()) {
+    [before, found] = [known.size, []];
+    const input = new BatchInput(record, core.files.store, async () => known);
+    try {
+      for await (const [, { key, offset, length }] of input.all())
+        if (wanted.has(executionIdOf(name, key)) && length > 0) found.push({ offset, length, key });
+    } catch (error) {
+      // The rest of a file that cannot be read as lines was never asked of any agent.
+      if (!(error instanceof RunError && error.code === 'validation')) throw error;
+    }
+  }
+  // What is blank is no line, and there must not be fewer of them.
+  if (how === 'erase') await file.overwrite(found, isCsv(record) ? '-' : erased, '-');
   return found.length;
 }
 
@@ -126,34 +143,53 @@ class PartedFile {
     how: 'count' | 'erase',
   ): Promise<number> {
     const { rawLines } = await import('../../batch/lines/raw-lines.ts');
-    const found: (readonly [number, number])[] = [];
-    for await (const { offset, length, content } of rawLines(this.#bytes(), division)) {
-      // One that is too long to be read as a line is between those beside it.
-      if (content && isMeant(content.toString('utf8'))) found.push([offset, length]);
-    }
-    if (how === 'erase')
-      for (const [offset, length] of found) await this.overwrite(offset, length, division === 'records');
+    const found: ErasedLine[] = [];
+    for await (const { offset, length, content } of rawLines(this.#bytes(), division, maxWrittenBytes))
+      if (content && isMeant(content.toString('utf8'))) found.push({ offset, length, key: '' });
+    if (how === 'erase') await this.overwrite(found, division === 'records' ? '' : erased, '');
     return found.length;
   }
 
-  /** Puts a note in the place of a line, or nothing but spaces where it is too short, or a row of a CSV. */
-  async overwrite(offset: number, length: number, isCsv: boolean): Promise<void> {
-    const note = isCsv || length < erased.length ? '' : erased;
-    const filler = Buffer.from(note.padEnd(length, ' '));
-    const blobs = await this.#client.core.files.blobs();
+  /** The lines that erasures have overwritten here, by their offset. */
+  async erased(): Promise<ReadonlyMap<number, ErasedLine>> {
+    return await this.#reach((space) => erasedLines(space, this.#id));
+  }
+
+  /** Puts a note, or a shorter one where that is too long, and spaces in the place of each of these lines. */
+  async overwrite(lines: readonly ErasedLine[], note: string, shortNote: string): Promise<void> {
+    if (lines.length === 0) return;
+    await this.#reach((space) => noteErasedLines(space, this.#id, lines));
+    const filler = (length: number) => Buffer.from((length < note.length ? shortNote : note).padEnd(length, ' '));
     let at = 0;
     for (const { name, bytes: size } of this.#parts) {
-      const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
-      if (first < last) {
-        const bytes = await blobs.read(this.#id, name, 0, size);
-        if (bytes) {
-          const changed = Buffer.from(bytes);
-          filler.copy(changed, first, at + first - offset, at + last - offset);
-          await blobs.put(this.#id, name, changed, Date.now());
-        }
-      }
+      const isTouched = lines.some(({ offset, length }) => offset < at + size && offset + length > at);
+      if (isTouched) await this.#overwritePart({ name, at, size }, filler);
       at += size;
     }
+  }
+
+  /**
+   * A part is read, changed and written as a whole. Another erasure that does so at the same time would bring lines back, so each
+   * overwrites the lines of all, and does it again when one has named others meanwhile.
+   */
+  async #overwritePart({ name, at, size }: PartPlace, filler: (length: number) => Buffer): Promise<void> {
+    const blobs = await this.#client.core.files.blobs();
+    for (let lines = await this.erased(), before = -1; lines.size !== before; lines = await this.erased()) {
+      before = lines.size;
+      const bytes = await blobs.read(this.#id, name, 0, size);
+      if (!bytes) return;
+      const changed = Buffer.from(bytes);
+      for (const { offset, length } of lines.values()) {
+        const [first, last] = [Math.max(0, offset - at), Math.min(size, offset + length - at)];
+        if (first < last) filler(length).copy(changed, first, at + first - offset, at + last - offset);
+      }
+      await blobs.put(this.#id, name, changed, Date.now());
+    }
+  }
+
+  #reach<T>(work: (space: KeySpace) => Promise<T>): Promise<T> {
+    const { core } = this.#client;
+    return core.reach((redis) => work({ redis, keys: core.keys }));
   }
 
   async *#bytes(): AsyncGenerator<Uint8Array> {
@@ -163,6 +199,13 @@ class PartedFile {
       yield bytes ?? new Uint8Array(size);
     }
   }
+}
+
+interface PartPlace {
+  readonly name: string;
+  /** Of its first byte in the file. */
+  readonly at: number;
+  readonly size: number;
 }
 
 const erased = '{"erased":true}';

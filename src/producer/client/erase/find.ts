@@ -29,9 +29,13 @@ export interface ErasableRun {
   readonly files: readonly string[];
 }
 
-type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' | 'parent' | 'request'>>;
+type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' | 'parent' | 'request'>> &
+  Partial<Pick<RunRecord, 'lastSequence'>>;
 
-/** A run of the tenant, in Redis or in the archive. Undefined: there is none. One that cannot be read is found by its id alone. */
+/**
+ * A run of the tenant, in Redis or in the archive. Undefined: there is none. One that cannot be read is found by its id alone, and so is
+ * one that is past its time, for notes and results of its tools may be left.
+ */
 export async function findErasable(runId: string, client: TenantClient): Promise<ErasableRun | undefined> {
   const { core, tenant } = client;
   const { keys } = core;
@@ -48,11 +52,13 @@ export async function findErasable(runId: string, client: TenantClient): Promise
   if (hash['tenant'] !== undefined && !inRedis) return undefined;
   const archived = await archivedRun(runId, client);
   const known = inRedis ? legibleRecord(hash) : readable(archived)?.record;
-  if (!known && archived === undefined) return undefined;
+  const isPast = !known && archived === undefined;
+  if (isPast && progressNotes === 0 && (await listedAtMs(runId, client)) === undefined) return undefined;
   const record = known ?? (await unknownRecord(runId, client));
   const kept = jsonText(readable(archived) ?? null);
   const text = [...Object.values(hash), ...journal, ...decisions, kept].join('\n');
-  const { children, unreadable } = await childrenOf(runId, record, { text, archived }, client);
+  // Those of one that is past its time are, too.
+  const { children, unreadable } = isPast ? none : await childrenOf(runId, record, { text, archived }, client);
   return {
     runId,
     record,
@@ -65,10 +71,12 @@ export async function findErasable(runId: string, client: TenantClient): Promise
     events: inRedis ? events : 0,
     progressNotes,
     children,
-    unreadable: known ? unreadable : [runId, ...unreadable],
+    unreadable: known || isPast ? unreadable : [runId, ...unreadable],
     ...refersTo(text),
   };
 }
+
+const none = { children: [], unreadable: [] };
 
 type Archived = Awaited<ReturnType<typeof archivedRun>>;
 

@@ -1,13 +1,14 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { noCounts, type ErasedCounts } from '../../../shared/contract/erasure/receipt.ts';
+import { usualSkewMs } from '../../../shared/state/erasure/lifecycle-entries.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
 import { inGroups, waitForEnd } from '../read-run.ts';
 import { eraseLines, isBatchOpen } from './batch-lines.ts';
-import { findErasable, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
+import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
 import { hasLabels } from './fitting.ts';
-import { stillReferredTo } from './references.ts';
+import { stillReferredTo, textOfThread } from './references.ts';
 import { countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';
 
@@ -15,8 +16,7 @@ import type { Asked } from './request.ts';
 const maxTogether = 10_000;
 /** How long a cancelled run may take to end before it counts as open. */
 const endMs = 10_000;
-/** How far the clocks of processes may be from that of Redis. In a Cluster lifecycle events may come later than their runs end. */
-const lateMs = 60_000;
+/** In a Cluster lifecycle events may come later than their runs end. */
 const latestMs = 7 * 86_400_000;
 
 /** Why nothing is erased. `fits`: it is a child of a run that is erased by itself. */
@@ -62,9 +62,11 @@ async function extended(begun: Planned, { runs, threads }: Family, client: Tenan
   const all = [...new Map([...begun.runs, ...planned].map((run) => [run.runId, run])).values()];
   const allThreads = new Set([...begun.threads, ...threads.keys()]);
   const ours = { runs: new Set(all.map(({ runId }) => runId)), threads: allThreads };
+  const ofThreads = await inGroups([...threads.keys()], async (id) => refersTo(await textOfThread(id, client)));
+  const owners = [...runs, ...ofThreads];
   const wanted = {
-    media: [...new Set([...begun.media, ...begun.kept.media, ...runs.flatMap((run) => run.media)])],
-    files: [...new Set([...begun.files, ...begun.kept.files, ...runs.flatMap((run) => run.files)])],
+    media: [...new Set([...begun.media, ...begun.kept.media, ...owners.flatMap(({ media }) => media)])],
+    files: [...new Set([...begun.files, ...begun.kept.files, ...owners.flatMap(({ files }) => files)])],
   };
   const used = await stillReferredTo(wanted, ours, client);
   // Those that were begun with may be gone by now.
@@ -186,7 +188,7 @@ async function parentOutside(
     const parentId = record.parent?.runId;
     if (parentId === undefined || runs.has(parentId)) continue;
     const parent = await findErasable(parentId, client);
-    if (!parent) continue;
+    if (!parent?.inRedis && !parent?.isArchived) continue;
     const fits = asked.metadata !== undefined && hasLabels(parent.record.request.metadata, asked.metadata);
     return fits ? 'fits' : 'child';
   }
@@ -219,8 +221,9 @@ function plannedOf({ runId, record, queues }: ErasableRun, { core }: TenantClien
     runId,
     queues: [...queues],
     segment: record.segment,
-    fromMs: Date.parse(record.createdAt) - lateMs,
-    toMs: ended + (core.cluster ? latestMs : lateMs),
+    createdAt: record.createdAt,
+    lastSequence: record.lastSequence,
+    toMs: ended + (core.cluster ? latestMs : usualSkewMs),
     batch,
     executionId,
   };

@@ -77,7 +77,8 @@ async function textOfRun(runId: string, client: TenantClient): Promise<string | 
   return [...(texts ?? []), jsonText(archived ?? null)].join('\n');
 }
 
-async function textOfThread(threadId: string, { core, tenant }: TenantClient): Promise<string> {
+/** Its log: also what runs left there that are past their time. */
+export async function textOfThread(threadId: string, { core, tenant }: TenantClient): Promise<string> {
   const entries = await core.reach((redis) => redis.xrange(core.keys.thread(tenant, threadId, 'log'), '-', '+'));
   return entries.map(([, fields]) => fields.join(' ')).join('\n');
 }

@@ -2,6 +2,7 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { lifecycleEntries } from '../../../shared/state/erasure/lifecycle-entries.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
+import { noteErased } from '../../../shared/state/erasure/erased-runs.ts';
 import { eraseResults } from '../../../shared/state/erasure/results.ts';
 import { dropMedia } from '../../../shared/state/results/media-store.ts';
 import { removeThread } from '../../../shared/state/thread/list.ts';
@@ -30,8 +31,9 @@ export async function removePlanned(plan: ErasurePlan, client: TenantClient): Pr
   for (const threadId of plan.threads) await removeWholeThread(threadId, client);
   for (const digest of plan.media) await dropMedia(reached, tenant, digest);
   for (const id of plan.files) await core.files.store.remove(tenant, id);
-  for (const { runId } of plan.runs) {
-    await core.archive.drop(tenant, runId);
+  for (const run of plan.runs) {
+    const { runId } = run;
+    await core.archive.drop(tenant, run);
     await core.reach((redis) => redis.set(core.keys.wasErased(tenant, runId), Date.now(), 'PX', rememberedMs(client)));
   }
 }
@@ -40,13 +42,16 @@ async function removeRun(run: PlannedRun, client: TenantClient): Promise<void> {
   const { core, tenant } = client;
   const { runId } = run;
   await removeJobs(run, client);
-  await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
   await reach(client, async ({ redis }) => {
-    await forgetRun({ redis, keys: core.keys }, runId, tenant);
+    // One that was redriven since has left more than is written down.
+    await forgetRun({ redis, keys: core.keys }, { runId, tenant, segment: run.segment });
     // A record that had expired leaves what lives longer.
     await forgetLeft(runId, client);
     await redis.zrem(core.keys.asking(tenant), runId);
+    await noteErased({ redis, keys: core.keys }, run);
   });
+  // Last: a worker that still writes a result sees from now on that the run is erased.
+  await eraseResults(core.files.place, { keys: core.keys, reach: core.reach.bind(core) }, { tenant, runId });
 }
 
 /** The keys of a run whose record is gone. */
@@ -93,12 +98,7 @@ async function removeLifecycle(runs: readonly PlannedRun[], client: TenantClient
 }
 
 function lifecycleOf(runs: readonly PlannedRun[], { core }: TenantClient) {
-  const range = {
-    fromMs: Math.min(...runs.map(({ fromMs }) => fromMs)),
-    toMs: Math.max(...runs.map(({ toMs }) => toMs)),
-  };
-  const own = { keys: core.keys, reach: core.reach.bind(core) };
-  return lifecycleEntries(own, new Set(runs.map(({ runId }) => runId)), range);
+  return lifecycleEntries({ keys: core.keys, reach: core.reach.bind(core) }, runs);
 }
 
 /** A run that has just ended releases its thread a moment later. */

@@ -40,9 +40,9 @@ export class WireStore {
   async forget(runId: string): Promise<void> {
     const id = checkRunId(runId);
     await this.#reach(async (at) => {
-      await loadLegible(id, at);
-      await forgetRun(spaceOf(at), id, at.tenant);
-      await at.core.archive.drop(at.tenant, id);
+      const record = await loadLegible(id, at);
+      await forgetRun(spaceOf(at), { runId: id, tenant: at.tenant });
+      await at.core.archive.drop(at.tenant, record);
     });
   }
 

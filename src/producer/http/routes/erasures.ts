@@ -6,6 +6,7 @@ import { erasureKeyView, erasureReceipt } from '../../../shared/contract/erasure
 import { erasureAnswer } from '../../client/erase/request.ts';
 import type { App } from '../app.ts';
 import { errors, route, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { metadataName } from './read-runs.ts';
 
 const flag = z.enum(['true', 'false']).optional();
 const flags = {
@@ -60,11 +61,9 @@ export function erasureRoutes(app: App): void {
   app.get('/v1/erasure-key', erasureKeyRoute, async ({ mill }) => await mill.erasureKey());
 }
 
-const prefix = 'metadata.';
-
 function metadataOf(query: Readonly<Record<string, unknown>>): Record<string, string> {
   const entries = Object.entries(query).map(([name, value]): [string, string] => {
-    if (name.startsWith(prefix) && typeof value === 'string') return [name.slice(prefix.length), value];
+    if (name.startsWith(metadataName) && typeof value === 'string') return [name.slice(metadataName.length), value];
     throw new RunError(
       'validation',
       `${publicId.safeParse(name).data ?? 'a parameter'}: is not known here, or given twice`,

@@ -120,7 +120,8 @@ const mediaRoute = route('read', {
   response: { ...errors },
 });
 
-const metadataName = 'metadata.';
+/** What the names of parameters begin with that are conditions on metadata. */
+export const metadataName = 'metadata.';
 
 /** The parameters `metadata.KEY` as one field. Throws `validation` for a key that is given twice. */
 function withMetadata<T extends Readonly<Record<string, unknown>>>(query: T) {

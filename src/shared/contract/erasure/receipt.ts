@@ -129,9 +129,19 @@ export function receiptSha256(receipt: UnsignedReceipt): string {
   return createHash('sha256').update(textOf(receipt)).digest('hex');
 }
 
+/** A receipt without anything that was not signed: what a schema leaves out would show, and verify all the same. */
+const exactReceipt = erasureReceipt
+  .extend({
+    erased: erasedCounts.strict(),
+    kept: signed.shape.kept.strict(),
+    unreadable: signed.shape.unreadable.unwrap().strict().optional(),
+    signature: z.base64(),
+  })
+  .strict();
+
 /** Is it a receipt that the owner of this public key (32 bytes, base64) has signed, and as it was? Never throws. */
 export function verifyReceipt(receipt: unknown, publicKey: string): boolean {
-  const parsed = erasureReceipt.strict().safeParse(receipt);
+  const parsed = exactReceipt.safeParse(receipt);
   const bytes = Buffer.from(publicKey, 'base64');
   if (!parsed.success || bytes.length !== seedBytes) return false;
   const key = createPublicKey({ key: Buffer.concat([publicHead, bytes]), format: 'der', type: 'spki' });

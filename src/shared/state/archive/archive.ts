@@ -2,11 +2,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { isRecord, jsonOr } from '../../base/json.ts';
 import { type ArchivedRun, archivedFrom, tenantOfArchived } from '../../contract/archive/archived-run.ts';
+import { erasedNotLongAgo, noteErased } from '../erasure/erased-runs.ts';
 import { isUnavailable } from '../errors.ts';
 import type { Blobs, NewBlob } from '../files/blobs.ts';
-import { repliesFor } from '../pipelines.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { waitingRuns } from './due-runs.ts';
+import { archiveLeaseMs, waitingRuns } from './due-runs.ts';
 import { forgetKept, type KeptInRedis, keptInRedis, maxBytesInRedis, noteKept } from './kept-bytes.ts';
 import { packed, unpacked } from './packing.ts';
 
@@ -48,9 +48,11 @@ export interface ArchiveStore {
   read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
    * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record
-   * of the run has to be gone before.
+   * of the run has to be gone before. A later run under the same id was created at another time, and is none of it.
    */
-  drop(tenant: string, runId: string): Promise<boolean>;
+  drop(tenant: string, run: Pick<WrittenRun, 'runId' | 'createdAt'>): Promise<boolean>;
+  /** Removes what workers that died then have written of runs that were erased just before. */
+  dropErased(runIds: readonly string[]): Promise<void>;
   /** Keeps the definition of an agent, as JSON, under the digest of its text: for as long as a run that ends within a day may be read. */
   writeDefinition(digest: string, json: string): Promise<void>;
   readDefinition(digest: string): Promise<Record<string, unknown> | undefined>;
@@ -72,8 +74,6 @@ export interface ArchiveDeps extends ReachedKeys {
 const maxReadBytes = 64 * 1024 * 1024;
 const blobName = 'record';
 const dayMs = 86_400_000;
-/** Longer than a worker takes from reading a run to writing it. */
-const erasedTtlMs = 3_600_000;
 
 export function openArchive(deps: ArchiveDeps): ArchiveStore {
   const { reach, keys, clock, ttlS } = deps;
@@ -88,7 +88,8 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
       const found = await readBlob(ownerOf(runId));
       return found !== undefined && tenantOfArchived(found) === tenant ? archivedFrom(found, runId) : undefined;
     },
-    async drop(tenant, runId) {
+    async drop(tenant, run) {
+      const { runId } = run;
       const owner = await readBlob(ownerOf(runId)).then(
         (found) => found !== undefined && tenantOfArchived(found),
         (error: unknown) => {
@@ -98,10 +99,16 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
         },
       );
       if (owner !== false && owner !== tenant) return false;
-      await reach((redis) => redis.set(keys.erased(runId), clock.now(), 'PX', erasedTtlMs));
-      await reach((redis) => redis.zrem(keys.archiveDue, runId));
+      await reach((redis) => noteErased({ redis, keys }, run));
+      // A worker that has taken it may be about to write it, and die before it sees that: another one looks at it after that.
+      await reach((redis) => redis.zadd(keys.archiveDue, 'XX', clock.now() + 2 * archiveLeaseMs, runId));
       await dropKept(deps, await deps.blobs(), [runId]);
       return owner !== false;
+    },
+    async dropErased(runIds) {
+      const times = await reach((redis) => erasedNotLongAgo({ redis, keys }, runIds));
+      const erased = runIds.filter((_, i) => times[i] !== null);
+      if (erased.length > 0) await dropKept(deps, await deps.blobs(), erased);
     },
     async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
@@ -134,7 +141,7 @@ async function writeRuns(deps: ArchiveDeps, runs: readonly WrittenRun[]): Promis
   const blobs = await deps.blobs();
   const drafts: (NewBlob & Pick<WrittenRun, 'runId' | 'createdAt'>)[] = [];
   for (const { runId, createdAt, endedAt, ttlS, text } of runs) {
-    const untilMs = Date.parse(endedAt) + ttlS * 1_000;
+    const untilMs = Date.parse(endedAt) + Math.min(ttlS, deps.ttlS) * 1_000;
     if (untilMs <= clock.now()) continue;
     drafts.push({ runId, createdAt, owner: ownerOf(runId), name: blobName, bytes: await packed(text), untilMs });
     // Whatever else this process does goes first.
@@ -160,12 +167,11 @@ async function dropErased(
   runs: readonly Pick<WrittenRun, 'runId' | 'createdAt'>[],
 ): Promise<ReadonlySet<string>> {
   const { reach, keys } = deps;
-  const times = await reach((redis) =>
-    repliesFor(redis, runs, (pipeline, { runId }) => pipeline.get(keys.erased(runId))),
-  );
-  const erased = runs.filter(({ createdAt }, i) => Date.parse(createdAt) <= Number(times[i]?.[0] ?? 0));
-  for (const { runId } of erased) await dropKept(deps, blobs, [runId]);
-  return new Set(erased.map(({ runId }) => runId));
+  const ids = runs.map(({ runId }) => runId);
+  const times = await reach((redis) => erasedNotLongAgo({ redis, keys }, ids));
+  const erased = runs.flatMap(({ runId, createdAt }, i) => (times[i] === createdAt ? [runId] : []));
+  if (erased.length > 0) await dropKept(deps, blobs, erased);
+  return new Set(erased);
 }
 
 /** Counts the runs, and removes the oldest others where there is no room for them. Those of them that are the oldest, or too large, are left out. */

@@ -11,9 +11,10 @@ const plannedRun = z.object({
   /** Where it can have jobs. */
   queues: z.array(z.string()),
   segment: z.int().optional(),
-  /** Between these its lifecycle events were written, in milliseconds. */
-  fromMs: z.number(),
+  createdAt: z.string(),
+  /** Its lifecycle events were written until then, in milliseconds. */
   toMs: z.number(),
+  lastSequence: z.int().optional(),
   batch: z.string().optional(),
   executionId: z.string().optional(),
 });

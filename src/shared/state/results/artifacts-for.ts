@@ -3,6 +3,7 @@ import type { Config } from '../../contract/config.ts';
 import { assertNever } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { KeySpace } from '../keys.ts';
+import { afterErasure } from './after-erasure.ts';
 import { type ProgressNotes, redisProgress } from './progress-notes.ts';
 import type { Artifacts, Swept } from './artifacts.ts';
 import { folderArtifacts, announceFolder, probeFolder } from './folder-artifacts.ts';
@@ -44,6 +45,11 @@ export interface OpenedArtifacts extends AsyncDisposable {
 
 /** The stores that the configuration names. Throws `invalid_config` for a folder or a bucket that cannot be written to. */
 export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps): Promise<OpenedArtifacts> {
+  const opened = await openStores(config, deps);
+  return { ...opened, ...afterErasure(opened, config.ARTIFACT_STORE, deps) };
+}
+
+async function openStores(config: ArtifactSettings, deps: ArtifactsDeps): Promise<OpenedArtifacts> {
   const { ARTIFACT_STORE: store, ARTIFACT_MAX_BYTES: maxBytes, ARTIFACT_RUN_MAX_BYTES: maxRunBytes } = config;
   const bounds = { maxBytes, maxRunBytes };
   const ttlS = config.PROGRESS_RETENTION_DAYS * daySeconds;

@@ -19,7 +19,7 @@ import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
   readonly space: RunKeySpace;
-  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'ttlS'>;
+  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'dropErased' | 'ttlS'>;
   readonly tenants: Tenants;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly redactor: Redactor;
@@ -42,6 +42,8 @@ export async function archiveEnded(
 ): Promise<readonly PromiseSettledResult<ArchivedAs>[]> {
   const { space, archive } = deps;
   const found = await readEnded(space, runIds);
+  const missing = runIds.filter((_, i) => !found[i]);
+  if (missing.length > 0) await archive.dropErased(missing);
   const drafts = await Promise.allSettled(found.map(async (run) => await draftOf(run, deps)));
   const ended = drafts.flatMap((draft) => (draft.status === 'fulfilled' && draft.value) || []);
   const wanted = ended.flatMap(({ written }) => written ?? []);

@@ -9,7 +9,7 @@ import { definitionRecord } from '../../agents/definition-record.ts';
 import { archiveEnded, type ArchivedAs, type ArchiveRunDeps } from './archive-run.ts';
 
 export interface ArchiverDeps extends ArchiveRunDeps {
-  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'writeDefinition' | 'ttlS'>;
+  readonly archive: Pick<ArchiveStore, 'read' | 'write' | 'dropErased' | 'writeDefinition' | 'ttlS'>;
   readonly log: Log;
   /** Counts a run. `failed`: it is tried again. */
   readonly onRun: (outcome: ArchivedAs | { readonly kind: 'failed' }) => void;

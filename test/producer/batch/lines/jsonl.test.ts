@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LineDefaults } from '../../../../src/producer/batch/lines/line.ts';
+import { readLines } from '../../../../src/producer/batch/lines/read-lines.ts';
 import { read, saidBy, sourceOf } from './support.ts';
 
 test('a line is an input, an object with run fields, or a line of an OpenAI batch', async () => {
@@ -142,4 +143,25 @@ test('a line whose id another line has is bad, and the first is not', async () =
 
 test('a bad line that is corrected is another line', async () => {
   expect(await keysOf('{"inptu":"a"}')).not.toEqual(await keysOf('{"input":"a"}'));
+});
+
+test('lines that were erased are wrong and keep their keys, and so does every other line', async () => {
+  const line = (input: string) => JSON.stringify({ input });
+  const readWith = async (lines: readonly string[], erased: ReadonlyMap<number, { readonly key: string }>) => {
+    const content = lines.join('\n');
+    const bytes = (async function* () {
+      yield Buffer.from(content);
+    })();
+    return await Array.fromAsync(readLines(bytes, sourceOf(content), erased));
+  };
+  const whole = await readWith([line('a'), line('a'), line('b'), line('a')], new Map());
+  const keys = whole.map(({ key }) => key);
+  const gap = '-'.padEnd(line('a').length, ' ');
+  const left = [gap, line('a'), gap, line('a')];
+  const offsets = [0, 2].map((at) => whole[at]?.offset ?? 0);
+  const rest = await readWith(left, new Map(offsets.map((offset, i) => [offset, { key: keys[i * 2] ?? '' }])));
+  expect(rest.map(({ key, kind }) => [key, kind])).toEqual(keys.map((key, at) => [key, at % 2 ? 'request' : 'bad']));
+  // A line that was one of output when it was erased.
+  const unknown = await readWith(left, new Map(offsets.map((offset) => [offset, { key: '' }])));
+  expect(new Set(unknown.map(({ key }) => key)).size).toBe(4);
 });

@@ -6,6 +6,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { parseConfig } from '../../../../src/shared/contract/config.ts';
 import { type Log, silentLog } from '../../../../src/shared/base/log.ts';
 import { keysFor } from '../../../../src/shared/state/keys.ts';
+import { noteErased } from '../../../../src/shared/state/erasure/erased-runs.ts';
 import { artifactsFor } from '../../../../src/shared/state/results/artifacts-for.ts';
 import { startS3Server, withoutS3 } from '../../../support/s3-server.ts';
 import { testPrefix, testRedis, until } from '../../../support/redis.ts';
@@ -48,6 +49,30 @@ test('in a folder both are files, and the folder is made', async () => {
   expect(await redis.exists(keys.artifacts(run), keys.progressTexts('acme', run))).toBe(0);
   expect(warnings).toEqual([]);
 });
+
+test.each(['redis', 'folder'])(
+  'what a stopped worker writes of a run that was erased goes at once: %s',
+  async (kind) => {
+    const root = folder();
+    const { redis, keys, open } = await makeWorld();
+    await using store = await open(kind === 'redis' ? 'redis' : `file:${root}`);
+    const keep = async () => await store.artifacts.put(run, 'one', Buffer.from('text'), info);
+    const write = async () => await store.progress.write({ ...note, key: 'k' });
+    const places = async () => [
+      await redis.exists(keys.artifacts(run), keys.progress('acme', run)),
+      readdirSync(root).filter((name) => name === run).length,
+    ];
+    await noteErased({ redis, keys }, { runId: run, createdAt: '2026-01-02T03:04:05.000Z' });
+    for (const leave of [keep, write]) {
+      await leave();
+      expect(await places()).toEqual([0, 0]);
+    }
+    // A later run under the same id has its own.
+    await redis.hset(keys.run(run), { runId: run });
+    await keep();
+    expect(await places()).not.toEqual([0, 0]);
+  },
+);
 
 test('files and media whose time is over are removed, at once and by one process, and strays with the results', async () => {
   const root = folder();
