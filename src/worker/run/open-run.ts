@@ -29,7 +29,7 @@ import type { JobOutcome } from './outcome.ts';
 import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
 import { relayFor } from './relay.ts';
-import { logStarted, runLogOf } from './run-log.ts';
+import { logStarted, runLogOf, type RunStart } from './run-log.ts';
 import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { bytesOf, RunWriter, type EventContext } from './writer.ts';
@@ -153,9 +153,9 @@ async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSig
   return { kind: 'found', record, assignment, mayEnter, goesOn };
 }
 
-export interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
+interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
   readonly owner: string;
-  readonly start: 'first' | 'resumed' | 'redriven' | 'recovered';
+  readonly start: RunStart;
   /** What the claim has written, `run.started` or `run.recovered` first. */
   readonly events: readonly OutgoingEvent[];
 }

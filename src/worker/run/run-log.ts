@@ -3,7 +3,7 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-record.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Claimed } from './open-run.ts';
+import type { Claim } from '../../shared/state/run/claim.ts';
 import type { OpenRun } from './run-context.ts';
 import { durationMs, type JobOutcome } from './outcome.ts';
 import type { Clock } from '../../shared/base/clock.ts';
@@ -25,7 +25,14 @@ export function logEnded(log: Log, ended: RunRecord, worker: string): void {
   log.info({ ...factsOf(ended), worker, ...endFactsOf(ended) }, 'run ended');
 }
 
-export function logStarted(log: Log, { start, record, previousWorker }: Claimed, queueWaitMs: number): void {
+/** How a run begins, or goes on, on a worker. */
+export type RunStart = 'first' | 'resumed' | 'redriven' | 'recovered';
+
+export function logStarted(
+  log: Log,
+  { start, record, previousWorker }: Extract<Claim, { kind: 'claimed' }> & { readonly start: RunStart },
+  queueWaitMs: number,
+): void {
   const { epoch: attempt, crashes, blame } = record;
   switch (start) {
     case 'first':
