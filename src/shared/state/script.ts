@@ -128,16 +128,11 @@ export async function runOnRun(
   args: readonly (string | number)[],
   { doing, auditKey }: { readonly doing: string; readonly auditKey?: string | undefined },
 ): Promise<unknown> {
-  const own = keysOfRun({ keys, lifecycle }, runId);
-  return await runScript(redis, script, auditKey === undefined ? own : [...own, auditKey], args, { doing });
-}
-
-/** The keys of a script about one run, see {@link runOnRun}. */
-export function keysOfRun({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecycle'>, runId: string): string[] {
   const { run, journal, events, decided, decisions, later, relayed } = keys;
   const before = [run, journal, events].map((key) => key(runId));
   const after = [decided, decisions, later, relayed].map((key) => key(runId));
-  return [...before, lifecycle.keyOf(runId), ...after];
+  const own = [...before, lifecycle.keyOf(runId), ...after];
+  return await runScript(redis, script, auditKey === undefined ? own : [...own, auditKey], args, { doing });
 }
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */

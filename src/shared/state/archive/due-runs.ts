@@ -1,5 +1,5 @@
 import type { KeySpace } from '../keys.ts';
-import { keysOfRun, loadScript, runScript, runScriptAll, type RunKeySpace } from '../script.ts';
+import { loadScript, runScript, runScriptAll, type RunKeySpace } from '../script.ts';
 import { lookLater } from '../run/look-later.ts';
 
 const takeScript = loadScript(import.meta.url, './take-due.lua');
@@ -41,8 +41,10 @@ export async function noteArchived(
   space: RunKeySpace,
   runs: readonly SettledRun[],
 ): Promise<PromiseSettledResult<unknown>[]> {
+  const { run, journal, events, decided, decisions } = space.keys;
+  const own = [run, journal, events, decided, decisions];
   const calls = runs.map(({ runId, endedAt }) => ({
-    keys: keysOfRun(space, runId),
+    keys: own.map((key) => key(runId)),
     args: [endedAt, Date.parse(endedAt)],
     doing: `retention of run ${runId}`,
   }));

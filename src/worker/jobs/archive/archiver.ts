@@ -19,7 +19,7 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 const everyMs = 1_000;
 const atOnce = 48;
 /** What these ask of Redis goes and comes together. */
-const together = 16;
+const together = 24;
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
 
