@@ -23,6 +23,9 @@ test('the steps of a run say what each model was asked, and what became of its c
     { text: 'Done.', faults: [{ kind: 'status', status: 500 }] },
   ]);
   await world.ended(run);
+  const then = await until('the definition is kept', async () => (await world.mill.steps(run.runId)).agentThen);
+  expect(then.tools.map(({ name }) => name)).toContain('look');
+  expect(then.tools[0]).toMatchObject({ description: expect.any(String), parameters: { type: 'object' } });
   const { source: _, ...live } = await world.mill.steps(run.runId);
   await archived(run);
   const { status, body } = await call('GET', `${world.url}/v1/runs/${run.runId}/steps`);

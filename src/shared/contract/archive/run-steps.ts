@@ -228,6 +228,15 @@ export const orchestrationStepView = z.object({
 });
 export type OrchestrationStepView = z.infer<typeof orchestrationStepView>;
 
+/** What the definition of the agent said with which a run began; other fields of it are in the export of the run. */
+export const agentThen = z.object({
+  instructions: text,
+  tools: z.array(
+    z.object({ name: text, description: text.optional(), parameters: z.record(z.string(), z.unknown()).optional() }),
+  ),
+});
+export type AgentThen = z.infer<typeof agentThen>;
+
 /** What `GET /v1/runs/{id}/steps` answers. */
 export const runSteps = z.object({
   runId,
@@ -236,6 +245,8 @@ export const runSteps = z.object({
   source: z.enum(['live', 'archive']),
   /** The conversation before the first answer, its system text first where that is known. */
   initial: z.array(shownMessage),
+  /** Absent: no worker has begun it, the archive is off, or its agent is not archived. */
+  agentThen: agentThen.optional(),
   steps: z.array(stepView),
   segments: z.array(segmentView),
   waits: z.array(waitView),
