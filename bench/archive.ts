@@ -10,15 +10,13 @@ import { percentile, printTable, redisCounters, SystemProcess } from './measure.
 
 // What the archive costs: the runs of the benchmark with the archive on and off, in turns, on a worker each that is the same but for
 // that. Then the memory of Redis over many runs. `--paced`: the provider takes its time between chunks. `--runs N`: of a round (400;
-// paced 100), `--rounds N` (9), `--span MS`: within which a round has to end (8,000; paced 16,000), `--flat N`: of the second part
-// (10,000).
+// paced 100), `--rounds N` (9), `--flat N`: of the second part (10,000).
 
 const argOf = (name: string, fallback: number) =>
   Number(process.argv[process.argv.indexOf(name) + 1 || Infinity] ?? fallback);
 const isPaced = process.argv.includes('--paced');
 const runs = argOf('--runs', isPaced ? 100 : 400);
 const rounds = argOf('--rounds', 9);
-const spanMs = argOf('--span', isPaced ? 16_000 : 8_000);
 const flatRuns = argOf('--flat', 10_000);
 const maxRatio = 1.05;
 const maxBytes = 3_000;
@@ -82,13 +80,23 @@ async function load({ driver, prefix }: System, count: number, redis: Redis): Pr
 }
 
 async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promise<void> {
+  let longestMs = 0;
+  for (const system of systems.values()) {
+    // Twice: at first nothing is compiled.
+    for (const count of [runs, runs]) {
+      const startedAt = performance.now();
+      await load(system, count, redis);
+      longestMs = Math.max(longestMs, performance.now() - startedAt);
+    }
+  }
+  const spanMs = 2 * longestMs + 2_000;
   /** Milliseconds of CPU in a span that is as long for each setting: what a worker needs when it does nothing is in all of them alike. */
   const measured = async (setting: Setting, count: number) => {
     const system = systems.get(setting) as System;
     const [before, startedAt] = [await system.process.cpu(), performance.now()];
     await load(system, count, redis);
     const left = spanMs - (performance.now() - startedAt);
-    if (left < 0) throw new Error(`${count} runs take longer than ${spanMs} ms: take fewer with --runs`);
+    if (left < 0) throw new Error(`${count} runs took more than twice as long as before: something else runs here`);
     await new Promise((resolve) => setTimeout(resolve, left));
     return ((await system.process.cpu()).micros - before.micros) / 1_000;
   };
@@ -104,7 +112,6 @@ async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promi
     }
     return seen;
   };
-  for (const system of systems.values()) await load(system, 2 * runs, redis);
   const idle = percentile(
     (await inTurns(3, 0)).map(({ off }) => off),
     50,
