@@ -23,7 +23,7 @@ export function sessionIdOf({ headers }: IncomingMessage): string | undefined {
  * make the browser send it. Behind TLS, also that of a proxy, it never travels without.
  */
 export function sessionCookie(id: string, request: IncomingMessage): string {
-  const secure = request.socket instanceof TLSSocket || request.headers['x-forwarded-proto'] === 'https';
+  const secure = request.socket instanceof TLSSocket || forwardedProto(request) === 'https';
   const parts = [
     `${cookieName}=${id}`,
     'Path=/',
@@ -33,6 +33,11 @@ export function sessionCookie(id: string, request: IncomingMessage): string {
     ...(secure ? ['Secure'] : []),
   ];
   return parts.join('; ');
+}
+
+/** How the client came to the first of the proxies: each adds what it saw at the end. */
+function forwardedProto({ headers }: IncomingMessage): string | undefined {
+  return headers['x-forwarded-proto']?.toString().split(',')[0]?.trim().toLowerCase();
 }
 
 /**

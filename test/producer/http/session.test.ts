@@ -26,10 +26,28 @@ test('a key becomes a session in a cookie that no script can read and no other s
   expect(pair).toMatch(/^millrace_session=[\w-]{43}$/);
   expect(flags).toEqual(['Path=/', `Max-Age=${sessionTtlS}`, 'HttpOnly', 'SameSite=Strict']);
   expect(headers.get('cache-control')).toBe('no-store');
-  const behindTls = { ...ownPage, 'x-forwarded-proto': 'https' };
-  const secure = await world.send('POST', '/v1/session', { apiKey: 'looker' }, behindTls);
-  expect(secure.headers.get('set-cookie')).toContain('; Secure');
 });
+
+/** What proxies say of how the client came, the nearest one last. */
+const forwarded = [
+  ['https', true],
+  ['HTTPS', true],
+  ['https,http', true],
+  [' https , http', true],
+  ['http', false],
+  ['http,https', false],
+  ['', false],
+] as const;
+
+test.for(forwarded)(
+  'a cookie for a client that came by "%s" through proxies is Secure: %s',
+  async ([proto, isSecure]) => {
+    const { send } = await serverWorld({ apiKeys });
+    const headers = { ...ownPage, 'x-forwarded-proto': proto };
+    const opened = await send('POST', '/v1/session', { apiKey: 'looker' }, headers);
+    expect(opened.headers.get('set-cookie')?.includes('; Secure')).toBe(isSecure);
+  },
+);
 
 test('Redis keeps the hash of a session and of its key, and both for twelve hours', async () => {
   const world = await serverWorld({ apiKeys });
