@@ -76,8 +76,7 @@ export async function keyOfSession(
 ): Promise<ApiKey> {
   refuseForeignRequest(request);
   const id = sessionIdOf(request);
-  const sha256 = id === undefined ? undefined : await sessions.keyOf(id);
-  const key = apiKeys.find((each) => each.sha256 === sha256);
+  const key = id === undefined ? undefined : await sessions.keyOf(id, apiKeys);
   if (!key) throw new RunError('unauthorized', 'this browser has no session, or it is over; log in again');
   return key;
 }

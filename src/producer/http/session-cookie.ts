@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import { RunError } from '../../shared/base/errors.ts';
-import { sessionTtlS } from '../../shared/state/console-sessions.ts';
+import { sessionId, sessionTtlS } from '../../shared/state/console-sessions.ts';
 
 const cookieName = 'millrace_session';
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
@@ -13,7 +13,7 @@ export const consoleHeader = 'x-millrace-console';
 export function sessionIdOf({ headers }: IncomingMessage): string | undefined {
   for (const part of (headers.cookie ?? '').split(';')) {
     const [name, value] = part.trim().split('=', 2);
-    if (name === cookieName && value !== undefined && /^[\w-]{43}$/.test(value)) return value;
+    if (name === cookieName && value !== undefined && sessionId.test(value)) return value;
   }
   return undefined;
 }

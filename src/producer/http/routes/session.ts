@@ -53,7 +53,7 @@ export function sessionRoutes(app: App, { apiKeys, sessions }: Services): void {
   app.delete('/v1/session', { schema: closeSchema, config }, async ({ raw }, reply) => {
     refuseForeignRequest(raw);
     const id = sessionIdOf(raw);
-    if (id !== undefined) await sessions.close(id);
+    if (id !== undefined) await sessions.close(id, apiKeys);
     void reply.header('set-cookie', sessionCookie('', raw));
     return { closed: id !== undefined };
   });
