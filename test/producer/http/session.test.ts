@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { sha256 } from '../../../src/shared/base/ids.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { ConsoleSessions, sessionTtlS } from '../../../src/shared/state/console-sessions.ts';
+import { failuresAllowed } from '../../../src/producer/http/failed-logins.ts';
+import { call } from '../../support/http.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
@@ -169,4 +171,20 @@ test('without keys every page of this machine is the default tenant, and needs n
   expect([opened.status, opened.headers.get('set-cookie')]).toEqual([200, null]);
   const foreign = await send('GET', '/v1/session', undefined, { origin: 'https://evil.example' });
   expect(foreign.status).toBe(403);
+});
+
+test('after too many wrong keys an address is told when to try again, and a right key is let in all the same', async () => {
+  const { send, url } = await serverWorld({ apiKeys });
+  const tryKey = (apiKey: string) => send('POST', '/v1/session', { apiKey }, ownPage);
+  for (let count = 0; count < failuresAllowed; count++) expect((await tryKey('wrong')).status).toBe(401);
+  const limited = await tryKey('wrong');
+  expect(limited.status).toBe(429);
+  expect(limited.body.error).toMatchObject({ code: 'rate_limited', retryable: false });
+  const retryAfterS = Number(limited.headers.get('retry-after'));
+  expect(retryAfterS).toBeGreaterThan(0);
+  expect(retryAfterS).toBeLessThanOrEqual(60);
+  // An address may be that of a proxy, with everybody behind it.
+  expect((await tryKey('looker')).status).toBe(200);
+  expect((await tryKey('wrong')).status).toBe(429);
+  expect((await call('GET', `${url}/v1/session`, undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
 });
