@@ -2,7 +2,8 @@ import type { AnyComponent, ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { ErrorBoundary, lazy } from 'preact-iso';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
-import { asApiError, reachable, retryPause, type ApiError } from './api.ts';
+import { asApiError, reachable, type ApiError } from './api.ts';
+import { Poll } from './poll.ts';
 import { listenForKeys, shortcuts, useKeys } from './keys.ts';
 import { loadSession, logOut } from './log-in.ts';
 import { session } from './session.ts';
@@ -105,18 +106,14 @@ function Gate() {
 function useSession(): ApiError | undefined {
   const [problem, setProblem] = useState<ApiError>();
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const load = async (failures: number): Promise<void> => {
-      try {
-        await loadSession();
-        setProblem(undefined);
-      } catch (error) {
-        setProblem(asApiError(error));
-        timer = setTimeout(() => void load(failures + 1), retryPause(failures));
-      }
+    const leave = new AbortController();
+    const work = async () => {
+      await loadSession(leave.signal);
+      setProblem(undefined);
     };
-    if (session.value.state === 'unknown') void load(0);
-    return () => clearTimeout(timer);
+    const poll = new Poll({ work, onError: setProblem, everyMs: undefined, leave: leave.signal });
+    if (session.value.state === 'unknown') void poll.now();
+    return () => leave.abort();
   }, []);
   return problem;
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { AgentDetail } from '../../../../shared/contract/agent/agent-detail.ts';
 import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Json } from '../../ui/json.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';

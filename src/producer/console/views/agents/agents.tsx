@@ -1,6 +1,6 @@
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { Table } from '../../ui/table.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';

@@ -8,8 +8,9 @@ import { CopyButton } from '../../ui/copy.tsx';
 import { Confirm, useAct } from '../../ui/dialog.tsx';
 import { CheckField, SelectField, TextField } from '../../ui/form.tsx';
 import { notify } from '../../ui/notice.tsx';
+import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
-import { bytesOf, exportOf, save } from './download.ts';
+import { bytesOf, exportOf } from './download.ts';
 import { againOf, shownAgain } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
 import { savedTest } from './record/saved-test.ts';
@@ -86,9 +87,9 @@ function useFiles({ runId, agent }: RunView) {
   return useAct(async (what: 'export' | 'test') => {
     const name = `${agent}-${runId}`.replaceAll(/[^\w.-]/g, '_');
     const exportName = `${name}.export.json`;
-    save(exportName, await exportOf(runId), 'application/json');
+    saveFile(exportName, new Blob([await exportOf(runId)], { type: 'application/json' }));
     if (what === 'export') return;
-    save(`${name}.test.ts`, savedTest({ exportName, agent, runId }), 'text/plain');
+    saveFile(`${name}.test.ts`, new Blob([savedTest({ exportName, agent, runId })], { type: 'text/plain' }));
     notify('Two files: put the test and its export beside each other.');
   });
 }

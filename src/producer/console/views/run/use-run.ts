@@ -4,7 +4,9 @@ import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts'
 import type { RunEvent } from '../../../../shared/contract/event.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { useEvents, useQuery, type ApiError, type Following } from '../../api.ts';
+import type { ApiError } from '../../api.ts';
+import { useEvents, type Following } from '../../follow.ts';
+import { useQuery } from '../../query.ts';
 import { noEvents, withEvents, type EventList } from './record/event-list.ts';
 import { noText, withEvent, type LiveText } from './record/live-text.ts';
 
