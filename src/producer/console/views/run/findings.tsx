@@ -110,6 +110,7 @@ const kinds: Readonly<Record<Finding['kind'], string>> = {
   leak: 'Leak guard',
   money: 'Money',
   tools: 'Tools of a server',
+  outcome: 'Recovery',
 };
 
 function Findings({ findings, onGo }: { findings: readonly Finding[]; onGo: (anchor: string) => void }) {
