@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
@@ -125,7 +126,7 @@ function Waiting({ run: { pending, children = [] } }: { run: RunView }) {
 
 function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
   const { usage, createdAt, startedAt, endedAt, durationMs, recoveries, worker, queue, deadlineAt, metadata } = run;
-  const counts = steps && callCounts(steps);
+  const counts = useMemo(() => steps && callCounts(steps), [steps]);
   const isOver = isTerminalStatus(run.status);
   return (
     <>
