@@ -10,6 +10,7 @@ import { CheckField, SelectField, TextField } from '../../ui/form.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
+import { EraseRun } from '../erase/erase-run.tsx';
 import { bytesOf, exportOf } from './download.ts';
 import { againOf, shownAgain } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
@@ -17,6 +18,8 @@ import { savedTest } from './record/saved-test.ts';
 
 export interface ActionsProps {
   readonly run: RunView;
+  /** Runs that worked for it. */
+  readonly childCount: number;
   readonly onChanged: () => Promise<void>;
   readonly onRedriven: () => void;
 }
@@ -25,7 +28,7 @@ export interface ActionsProps {
 export function Actions(props: ActionsProps) {
   const { run } = props;
   const { request } = run;
-  const [asking, setAsking] = useState<'cancel' | 'redrive'>();
+  const [asking, setAsking] = useState<'cancel' | 'redrive' | 'erase'>();
   const { route } = useLocation();
   const isOver = isTerminalStatus(run.status);
   const again = useAct(async () => {
@@ -75,10 +78,16 @@ export function Actions(props: ActionsProps) {
             Save as test
           </button>
         )}
+        {may('admin') && (
+          <button type="button" class="quiet tone-bad" onClick={() => setAsking('erase')}>
+            Erase
+          </button>
+        )}
       </div>
       {error && <Problem error={error} />}
       {asking === 'cancel' && <Cancel {...props} onClose={() => setAsking(undefined)} />}
       {asking === 'redrive' && <Redrive {...props} onClose={() => setAsking(undefined)} />}
+      {asking === 'erase' && <EraseRun {...props} onClose={() => setAsking(undefined)} />}
     </div>
   );
 }

@@ -47,7 +47,12 @@ function OneRun({ runId }: { runId: string }) {
         {...{ run, steps, onGo: go }}
         live={!isOver && <LiveAnswer live={state.live} following={state.following} />}
       />
-      <Actions run={run} onChanged={state.reload} onRedriven={state.followOn} />
+      <Actions
+        run={run}
+        childCount={steps?.children.length ?? 0}
+        onChanged={state.reload}
+        onRedriven={state.followOn}
+      />
       {steps ? (
         <Parts {...{ state, steps, target, isOver, onGo: go }} />
       ) : state.stepsError ? (

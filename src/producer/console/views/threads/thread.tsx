@@ -14,6 +14,7 @@ import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
+import { EraseThread } from '../erase/erase-thread.tsx';
 import { Conversation } from './conversation.tsx';
 import { ThreadState } from './threads.tsx';
 import './threads.css';
@@ -49,7 +50,7 @@ function Missing({ id, thread }: { id: string; thread: Query<Thread> }) {
 
 function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
   const { threadId, title, agentId, createdAt, updatedAt, taskId, session, suspendedBy } = thread;
-  const [dialog, setDialog] = useState<'delete' | 'rename'>();
+  const [dialog, setDialog] = useState<'delete' | 'rename' | 'erase'>();
   return (
     <div class="thread">
       <div class="view-head">
@@ -63,6 +64,11 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
             <button type="button" class="quiet" onClick={() => setDialog('delete')}>
               Delete
             </button>
+            {may('admin') && (
+              <button type="button" class="quiet tone-bad" onClick={() => setDialog('erase')}>
+                Erase
+              </button>
+            )}
           </span>
         )}
       </div>
@@ -127,6 +133,7 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
         ]}
       />
       {dialog === 'delete' && <Delete thread={thread} onClose={() => setDialog(undefined)} />}
+      {dialog === 'erase' && <EraseThread thread={thread} onClose={() => setDialog(undefined)} />}
       {dialog === 'rename' && <Rename thread={thread} onDone={query.reload} onClose={() => setDialog(undefined)} />}
     </div>
   );
@@ -142,7 +149,8 @@ function Delete({ thread: { threadId, title }, onClose }: { thread: Thread; onCl
   return (
     <Confirm title="Delete the thread?" act="Delete it" danger onConfirm={remove} onClose={onClose}>
       <p>
-        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back.
+        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back. Its
+        runs stay, with what they were asked and answered; an operator erases both.
       </p>
     </Confirm>
   );
