@@ -11,6 +11,7 @@ import { chooseTheme, theme, themes } from './theme.ts';
 import { Dialog } from './ui/dialog.tsx';
 import { Notice, notify } from './ui/notice.tsx';
 import { Empty, Loading, Problem } from './ui/states.tsx';
+import { Steady } from './ui/steady.tsx';
 import { useInbox, waitingText } from './views/approvals/inbox.ts';
 
 /** Each view is a chunk of its own, fetched when it is opened first. */
@@ -157,7 +158,7 @@ function Shell({ children }: { children: ComponentChildren }) {
         <nav aria-label="Views">
           {places.map(([to, name]) => (
             <a key={to} href={to} aria-current={path === to || path.startsWith(`${to}/`) ? 'page' : undefined}>
-              {name}
+              <Steady text={name} />
               {to === '/approvals' && <Waiting />}
             </a>
           ))}
