@@ -5,6 +5,7 @@ import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Json } from '../../ui/json.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -45,6 +46,7 @@ function Agent({ agent }: { agent: AgentDetail }) {
           </button>
         )}
       </header>
+      <ScriptedFleet />
       <Day agent={agent} />
       <Tabs
         label="About the agent"

@@ -8,6 +8,7 @@ import { may } from '../../session.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { useAct } from '../../ui/dialog.tsx';
 import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { bytesOf } from './download.ts';
@@ -39,6 +40,7 @@ export function NewRun() {
           own.
         </p>
       )}
+      <ScriptedFleet />
       {agents.error && <Problem error={agents.error} retry={agents.reload} />}
       <RequestFields agents={agents.data?.agents ?? []} first={start.form} />
     </div>

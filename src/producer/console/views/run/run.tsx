@@ -4,6 +4,7 @@ import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts'
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import { session } from '../../session.ts';
 import { formatCount } from '../../ui/money.tsx';
+import { ScriptedRun } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Actions } from './actions.tsx';
@@ -45,6 +46,7 @@ function OneRun({ runId }: { runId: string }) {
       {error && <Problem error={error} retry={state.reload} />}
       <Header
         {...{ run, steps, onGo: go }}
+        note={steps && <ScriptedRun steps={steps} />}
         live={!isOver && <LiveAnswer live={state.live} following={state.following} />}
       />
       <Actions

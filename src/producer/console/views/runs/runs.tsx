@@ -8,6 +8,7 @@ import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter, TextFilter } from '../../ui/filters.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
@@ -63,6 +64,7 @@ export function RunsView() {
           />
         </div>
       </div>
+      <ScriptedFleet />
       <RunFilters problems={problems} />
       {list.error && <Problem error={list.error} retry={list.reload} />}
       {list.loading && <Loading what="Loading the runs" />}

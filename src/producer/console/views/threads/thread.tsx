@@ -9,6 +9,7 @@ import { Confirm, Dialog, useAct } from '../../ui/dialog.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import { Money } from '../../ui/money.tsx';
 import { notify } from '../../ui/notice.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
@@ -72,6 +73,7 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
           </span>
         )}
       </div>
+      <ScriptedFleet />
       {query.error && <Problem error={query.error} retry={query.reload} />}
       {suspendedBy && (
         <p class="away">
