@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Page, Route } from 'playwright-core';
+import { planInput } from '../support/plan.ts';
 import { until } from '../support/redis.ts';
 import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
 
@@ -112,6 +114,39 @@ describeInBrowser('the list of runs', () => {
     opened.checkComplaints();
   });
 
+  test('more new runs than a page between two refreshes are all in the list', async () => {
+    const { current } = world;
+    const { page } = await open('/runs?batch=many');
+    await page.getByText('No run fits these filters').waitFor();
+    const before = await current.submit('plain', [{ text: 'before' }], { batch: 'many' });
+    await page.getByRole('link', { name: before.runId }).waitFor();
+    const newest = await holdNewestPage(page, 'many');
+    await newest.held;
+    const request = { agent: 'plain', input: planInput({ text: 'many' }), batch: 'many', priority: 9 };
+    await current.mill.enqueueMany(Array.from({ length: 230 }, () => request));
+    newest.release();
+    await page.locator('[role="table"][aria-label="Runs"][aria-rowcount="232"]').waitFor();
+    await page.getByText('All 231 are here.').waitFor();
+  });
+
+  test('a refresh that is asked for while another is under way comes behind it, and the list goes on once', async () => {
+    const { current } = world;
+    const hold = { gate: 'never', afterPieces: 0 };
+    const { runId } = await current.submit('plain', [{ text: 'held', hold }], { batch: 'once' });
+    const { page } = await open('/runs?batch=once');
+    await page.getByRole('checkbox', { name: `Select ${runId}` }).check();
+    const newest = await holdNewestPage(page, 'once');
+    await newest.held;
+    await page.getByRole('button', { name: 'Cancel 1', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel 1 run' }).click();
+    await page.getByText('1 cancelled').first().waitFor();
+    expect(newest.mostAtOnce()).toBe(1);
+    newest.release();
+    await page.getByRole('row').filter({ hasText: runId }).getByText('cancelled').waitFor();
+    await until('it is read again and again', () => newest.count() >= 4);
+    expect(newest.mostAtOnce()).toBe(1);
+  });
+
   test('on a phone the list fits the screen', async () => {
     const opened = await open('/runs', 380);
     await opened.page.getByRole('table', { name: 'Runs' }).waitFor();
@@ -120,3 +155,25 @@ describeInBrowser('the list of runs', () => {
     await opened.checkView('runs-phone');
   });
 });
+
+/** Holds the next request for the newest runs of a batch, and counts all of them. */
+async function holdNewestPage(page: Page, batch: string) {
+  const { promise: held, resolve: onHeld } = Promise.withResolvers<void>();
+  const { promise: released, resolve: onReleased } = Promise.withResolvers<void>();
+  const [open, seen] = [new Set<Route>(), new Set<Route>()];
+  let most = 0;
+  const isNewest = ({ pathname, searchParams: query }: URL) =>
+    pathname === '/v1/runs' && query.get('batch') === batch && query.get('limit') === '100' && !query.has('cursor');
+  await page.route(isNewest, async (route) => {
+    open.add(route);
+    seen.add(route);
+    most = Math.max(most, open.size);
+    onHeld();
+    await released;
+    const response = await route.fetch();
+    await route.fulfill({ response });
+    open.delete(route);
+  });
+  onTestFinished(() => page.unrouteAll({ behavior: 'ignoreErrors' }));
+  return { held, release: onReleased, mostAtOnce: () => most, count: () => seen.size };
+}

@@ -22,6 +22,32 @@ describeInBrowser('the frame of the console', () => {
     opened.checkComplaints();
   });
 
+  test('nothing moves when another entry of the navigation, or another tab, becomes the current one', async () => {
+    const { runId } = await world.current.submit('plain', [{ text: 'still' }]);
+    const { page, ...opened } = await browser.open({ url: world.current.url });
+    const placesIn = async (selector: string) =>
+      await page.evaluate(`[...document.querySelectorAll('${selector}')].map((each) => {
+        const { left, width } = each.getBoundingClientRect();
+        return [each.textContent, left, width];
+      })`);
+    await page.goto(`${world.current.url}/runs`);
+    await page.getByRole('heading', { name: 'Runs' }).waitFor();
+    const entries = await placesIn('.bar nav a');
+    for (const name of ['Fleet', 'Approvals', 'Audit']) {
+      await page.getByRole('navigation').getByRole('link', { name }).click();
+      await page.locator('.bar nav a[aria-current]', { hasText: name }).waitFor();
+      expect(await placesIn('.bar nav a')).toEqual(entries);
+    }
+    await page.goto(`${world.current.url}/runs/${runId}`);
+    await page.locator('.view-head .status', { hasText: 'completed' }).waitFor();
+    await page.getByRole('list', { name: 'Timeline' }).waitFor();
+    const tabs = await placesIn('.tab-list > button');
+    await page.getByRole('tab', { name: 'Request' }).click();
+    await page.getByRole('tab', { name: 'Request', selected: true }).waitFor();
+    expect(await placesIn('.tab-list > button')).toEqual(tabs);
+    expect(opened.complaints).toEqual([]);
+  });
+
   test('the keys lead to views and show what they do', async () => {
     const opened = await browser.open({ url: world.current.url });
     const { page } = opened;

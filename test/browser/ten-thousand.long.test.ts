@@ -1,12 +1,11 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import type { PlannedCall, PlannedStep } from '../support/plan.ts';
+import { expectNoLongTask, noteLongTasks, scrollOver } from './long-tasks.ts';
 import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
 
 const runs = 10_000;
 const atOnce = 1_000;
-/** A task of the page that takes longer than this is felt as a stutter. */
-const longMs = 200;
-const maxAttempts = 4;
 
 describeInBrowser('the list of runs with ten thousand in it', () => {
   const browser = useBrowser();
@@ -27,40 +26,25 @@ describeInBrowser('the list of runs with ten thousand in it', () => {
       } = await mill.list({ limit: 1 });
       const opened = await browser.open({ url });
       const { page } = opened;
-      await page.addInitScript(`
-      globalThis.longTasks = [];
-      new PerformanceObserver((list) => {
-        for (const { duration, startTime } of list.getEntries()) longTasks.push({ duration, startTime });
-      }).observe({ type: 'longtask', buffered: true });
-    `);
+      await noteLongTasks(page);
       const first = (newest?.runId ?? '').slice(0, 8);
-      // What the page itself does too long, it does each time; what other programs of a busy machine take from it, they do not.
-      const attempts: Task[][] = [];
-      await opened.visit('/runs');
-      while (attempts.length < maxAttempts && !attempts.some((tasks) => tasks.length === 0)) {
-        await page.reload();
-        await page.getByRole('table', { name: 'Runs' }).getByText(first).first().waitFor();
-        await page.evaluate('longTasks.length = 0');
-        await loadAll(page);
-        await scrollOverAll(page);
-        const tasks = await page.evaluate<Task[]>('longTasks');
-        attempts.push(tasks.filter(({ duration }) => duration > longMs));
-      }
-      expect(attempts).toContainEqual([]);
+      await expectNoLongTask(opened, () => opened.visit('/runs'), {
+        loading: async () => {
+          await page.locator('.table-row', { hasText: first }).first().waitFor();
+          await loadAll(page);
+        },
+        scrolling: async () => await scrollOver(page, '.table-box'),
+      });
       expect(await page.getByRole('row').count()).toBeLessThan(100);
       await opened.checkView('ten-thousand');
     },
   );
 });
 
-interface Task {
-  readonly duration: number;
-  readonly startTime: number;
-}
-
 /** Down to the very end, some screens at a time, as fast as pages of the list come. */
 async function loadAll(page: Page): Promise<void> {
-  const table = page.getByRole('table', { name: 'Runs' });
+  // To look for a role is itself a task of the page.
+  const table = page.locator('[role="table"][aria-label="Runs"]');
   const down = `{
     const box = document.querySelector('.table-box');
     box.scrollTop += box.clientHeight * 4;
@@ -72,14 +56,77 @@ async function loadAll(page: Page): Promise<void> {
   await expect.poll(loaded, { timeout: 120_000, interval: 30 }).toBe(runs);
 }
 
-/** Over all of them, up and down. */
-async function scrollOverAll(page: Page): Promise<void> {
-  await page.evaluate(`(async () => {
-    const box = document.querySelector('.table-box');
-    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-    for (let i = 0; i <= 120; i += 1) {
-      box.scrollTop = (box.scrollHeight * (i % 2 === 0 ? i : 120 - i)) / 120;
-      await frame();
-    }
-  })()`);
+const steps = 120;
+const callsOfStep = 20;
+/** Of the more than ten thousand that it has, a page keeps so many. */
+const events = '10,000';
+
+describeInBrowser('the page of a run with ten thousand events', () => {
+  const browser = useBrowser();
+  // The archive would keep fewer of them.
+  const env = { LOCK_DURATION_MS: '60000', EVENT_LOG_MAX: '20000', ARCHIVE_TTL_S: '0' };
+  const world = useConsoleWorld({ env });
+
+  test('is followed, read, filtered and scrolled without a long task', { timeout: 480_000 }, async () => {
+    const { current } = world;
+    const opened = await browser.open({ url: current.url });
+    await noteLongTasks(opened.page);
+    const open = async () => {
+      const plan = Array.from({ length: steps }, (_, step): PlannedStep => ({ calls: callsOf(step) }));
+      const { runId } = await current.submit('tireless', [...plan, { text: 'It is all done.' }]);
+      await opened.visit(`/runs/${runId}`);
+    };
+    await expectNoLongTask(opened, open, { following: () => untilEnded(opened.page), ...readAll(opened.page) });
+    await opened.checkView('run-ten-thousand');
+  });
+});
+
+function callsOf(step: number): readonly PlannedCall[] {
+  return Array.from({ length: callsOfStep }, (_, call) => ({ name: 'look', args: { id: `${step}-${call}` } }));
+}
+
+async function untilEnded(page: Page): Promise<void> {
+  await page.locator('.view-head .status', { hasText: 'completed' }).waitFor({ timeout: 120_000 });
+  await page.locator('.tab-list', { hasText: `Events (${events})` }).waitFor();
+}
+
+/** To look for a role is itself a long task of a page with so much in it, so these look for classes. */
+function readAll(page: Page): Readonly<Record<string, () => Promise<void>>> {
+  const tab = (name: string) => page.locator('.tab-list > button', { hasText: name });
+  const counted = page.locator('.filters > .soft');
+  return {
+    'opening again': async () => {
+      await page.reload();
+      await page.locator('.timeline .line').first().waitFor();
+      await page.locator('.tab-list', { hasText: `Events (${events})` }).waitFor();
+    },
+    'more of the timeline': async () => {
+      for (let more = 0; more < 3; more++) await page.locator('.timeline > button').click();
+      await scrollOver(page, '#view');
+    },
+    'from line to line': async () => {
+      for (let presses = 0; presses < 20; presses++) await page.keyboard.press('j');
+    },
+    'earlier steps': async () => {
+      await page.locator('section[aria-label="Steps"] > button').click();
+      await page.locator('.part-head', { hasText: /^Step 30/ }).waitFor();
+    },
+    'the list of events': async () => {
+      await tab('Events').click();
+      await counted.filter({ hasText: `${events} of ${events} events` }).waitFor();
+      await scrollOver(page, '.table-box');
+    },
+    filters: async () => {
+      await page.locator('.filters select').selectOption('tool.execute.end');
+      await counted.filter({ hasText: /^2,\d{3} of/ }).waitFor();
+      await page.locator('.filters input').fill('77-7');
+      await counted.filter({ hasText: /^1 of/ }).waitFor();
+    },
+    'other parts': async () => {
+      await tab('Cost').click();
+      await page.locator('h2', { hasText: 'By model' }).waitFor();
+      await tab('Steps').click();
+      await page.locator('.timeline .line').first().waitFor();
+    },
+  };
 }

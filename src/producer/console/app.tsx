@@ -2,7 +2,8 @@ import type { AnyComponent, ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { ErrorBoundary, lazy } from 'preact-iso';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
-import { asApiError, reachable, retryPause, type ApiError } from './api.ts';
+import { asApiError, reachable, type ApiError } from './api.ts';
+import { Poll } from './poll.ts';
 import { listenForKeys, shortcuts, useKeys } from './keys.ts';
 import { loadSession, logOut } from './log-in.ts';
 import { session } from './session.ts';
@@ -10,6 +11,7 @@ import { chooseTheme, theme, themes } from './theme.ts';
 import { Dialog } from './ui/dialog.tsx';
 import { Notice, notify } from './ui/notice.tsx';
 import { Empty, Loading, Problem } from './ui/states.tsx';
+import { Steady } from './ui/steady.tsx';
 import { useInbox, waitingText } from './views/approvals/inbox.ts';
 
 /** Each view is a chunk of its own, fetched when it is opened first. */
@@ -105,18 +107,14 @@ function Gate() {
 function useSession(): ApiError | undefined {
   const [problem, setProblem] = useState<ApiError>();
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const load = async (failures: number): Promise<void> => {
-      try {
-        await loadSession();
-        setProblem(undefined);
-      } catch (error) {
-        setProblem(asApiError(error));
-        timer = setTimeout(() => void load(failures + 1), retryPause(failures));
-      }
+    const leave = new AbortController();
+    const work = async () => {
+      await loadSession(leave.signal);
+      setProblem(undefined);
     };
-    if (session.value.state === 'unknown') void load(0);
-    return () => clearTimeout(timer);
+    const poll = new Poll({ work, onError: setProblem, everyMs: undefined, leave: leave.signal });
+    if (session.value.state === 'unknown') void poll.now();
+    return () => leave.abort();
   }, []);
   return problem;
 }
@@ -160,7 +158,7 @@ function Shell({ children }: { children: ComponentChildren }) {
         <nav aria-label="Views">
           {places.map(([to, name]) => (
             <a key={to} href={to} aria-current={path === to || path.startsWith(`${to}/`) ? 'page' : undefined}>
-              {name}
+              <Steady text={name} />
               {to === '/approvals' && <Waiting />}
             </a>
           ))}

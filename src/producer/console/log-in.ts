@@ -9,9 +9,9 @@ interface SessionAnswer {
 }
 
 /** Asks who this browser is. Only an answer changes the session: while the producer is away it stays as it was. */
-export async function loadSession(): Promise<void> {
+export async function loadSession(leave?: AbortSignal): Promise<void> {
   try {
-    session.value = { state: 'in', ...(await api<SessionAnswer>('/v1/session')) };
+    session.value = { state: 'in', ...(await api<SessionAnswer>('/v1/session', leave && { signal: leave })) };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
   }

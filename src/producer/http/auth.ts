@@ -52,16 +52,17 @@ async function identify(request: FastifyRequest, scope: Scope, apiKeys: readonly
 export function keyOfBearer(header: string | undefined, apiKeys: readonly ApiKey[]): ApiKey {
   const presented = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
   if (!presented) throw new RunError('unauthorized', 'an API key is required: Authorization: Bearer KEY');
-  return findKey(presented, apiKeys);
+  const key = findKey(presented, apiKeys);
+  if (!key) throw new RunError('unauthorized', 'this API key is not known');
+  return key;
 }
 
-/** Throws `unauthorized` for a key that is not configured. */
-export function findKey(presented: string, apiKeys: readonly ApiKey[]): ApiKey {
+/** Undefined for a key that is not configured. */
+export function findKey(presented: string, apiKeys: readonly ApiKey[]): ApiKey | undefined {
   const digest = createHash('sha256').update(presented).digest();
   // Every configured key is compared, and each in constant time: the duration reveals nothing.
   let found: ApiKey | undefined;
   for (const key of apiKeys) if (timingSafeEqual(digest, Buffer.from(key.sha256, 'hex'))) found ??= key;
-  if (!found) throw new RunError('unauthorized', 'this API key is not known');
   return found;
 }
 
@@ -76,8 +77,7 @@ export async function keyOfSession(
 ): Promise<ApiKey> {
   refuseForeignRequest(request);
   const id = sessionIdOf(request);
-  const sha256 = id === undefined ? undefined : await sessions.keyOf(id);
-  const key = apiKeys.find((each) => each.sha256 === sha256);
+  const key = id === undefined ? undefined : await sessions.keyOf(id, apiKeys);
   if (!key) throw new RunError('unauthorized', 'this browser has no session, or it is over; log in again');
   return key;
 }

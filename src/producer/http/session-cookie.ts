@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import { RunError } from '../../shared/base/errors.ts';
-import { sessionTtlS } from '../../shared/state/console-sessions.ts';
+import { sessionId, sessionTtlS } from '../../shared/state/console-sessions.ts';
 
 const cookieName = 'millrace_session';
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
@@ -13,7 +13,7 @@ export const consoleHeader = 'x-millrace-console';
 export function sessionIdOf({ headers }: IncomingMessage): string | undefined {
   for (const part of (headers.cookie ?? '').split(';')) {
     const [name, value] = part.trim().split('=', 2);
-    if (name === cookieName && value !== undefined && /^[\w-]{43}$/.test(value)) return value;
+    if (name === cookieName && value !== undefined && sessionId.test(value)) return value;
   }
   return undefined;
 }
@@ -23,7 +23,7 @@ export function sessionIdOf({ headers }: IncomingMessage): string | undefined {
  * make the browser send it. Behind TLS, also that of a proxy, it never travels without.
  */
 export function sessionCookie(id: string, request: IncomingMessage): string {
-  const secure = request.socket instanceof TLSSocket || request.headers['x-forwarded-proto'] === 'https';
+  const secure = request.socket instanceof TLSSocket || forwardedProto(request) === 'https';
   const parts = [
     `${cookieName}=${id}`,
     'Path=/',
@@ -33,6 +33,11 @@ export function sessionCookie(id: string, request: IncomingMessage): string {
     ...(secure ? ['Secure'] : []),
   ];
   return parts.join('; ');
+}
+
+/** How the client came to the first of the proxies: each adds what it saw at the end. */
+function forwardedProto({ headers }: IncomingMessage): string | undefined {
+  return headers['x-forwarded-proto']?.toString().split(',')[0]?.trim().toLowerCase();
 }
 
 /**

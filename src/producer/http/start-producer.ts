@@ -1,6 +1,7 @@
 import { jsonOr } from '../../shared/base/json.ts';
 import type { AddressInfo } from 'node:net';
 import { parseApiKeys, type ApiKey, type Config } from '../../shared/contract/config.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { Redactor, cutText } from '../../shared/base/redact.ts';
@@ -57,7 +58,7 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
   try {
     await core.files.open(log);
     await checkDurability(mill, config, log);
-    const sessions = new ConsoleSessions({ keys: core.keys, reach: (work) => core.reach(work) });
+    const sessions = new ConsoleSessions({ keys: core.keys, clock: systemClock, reach: (work) => core.reach(work) });
     const redactor = producerRedactor(config);
     const server = await createServer({ mill, config, log, redactor, apiKeys, metrics, sessions });
     await listen(server.app, config);

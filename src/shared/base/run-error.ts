@@ -106,6 +106,11 @@ export const errorTable = {
   overloaded: retry(503, 'admission', 'The producer is busy with other large requests.'),
   queue_unavailable: retry(503, 'both', 'Redis cannot be reached or refuses writes.'),
   unauthorized: final(401, 'admission', 'The API key is missing or unknown.'),
+  rate_limited: final(
+    429,
+    'admission',
+    'Too many wrong API keys came to the login from this address within a minute. A right one is let in all the same.',
+  ),
   forbidden: final(403, 'admission', 'The API key lacks the scope for this route.'),
   not_found: final(404, 'admission', 'There is no such route or resource.'),
   gone: final(410, 'admission', 'There was such a run, and it is past its time: nothing of it is kept any more.'),

@@ -113,8 +113,8 @@ const fleetKeyNames = (prefix: string) => ({
   media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
   /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
   writable: (tag: string) => (tag === '' ? `${prefix}:_:writable` : `${prefix}:{${tag}}:writable`),
-  /** A session of the console: the SHA-256 of the API key that opened it, for twelve hours. Named by the hash of its id. */
-  session: (digest: string) => `${prefix}:_:session:${digest}`,
+  /** Sorted set of the sessions that an API key has opened in the console, by the hash of each id, by their end. */
+  sessions: (keySha256: string) => `${prefix}:_:sessions:${keySha256}`,
   /** Counters that operators ask for across processes, for instance runs that the reconciler requeued. */
   counters: `${prefix}:_:counters`,
 });

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { parseApiKeys } from '../../../src/shared/contract/config.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
 import { createLog, silentLog } from '../../../src/shared/base/log.ts';
 import { ConsoleSessions } from '../../../src/shared/state/console-sessions.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
@@ -48,7 +49,7 @@ export async function serverWorld(options: ServerWorldOptions = {}): Promise<Ser
     redactor,
     apiKeys: apiKeys ? parseApiKeys(apiKeys).keys : [],
     metrics,
-    sessions: new ConsoleSessions({ keys: world.keys, reach: (work) => work(world.redis) }),
+    sessions: new ConsoleSessions({ keys: world.keys, clock: systemClock, reach: (work) => work(world.redis) }),
     ...(console && { consoleFolder: console }),
     ...(keepAliveMs && { keepAliveMs }),
     ...(answerWaitMs && { answerWaitMs }),

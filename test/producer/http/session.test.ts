@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { sha256 } from '../../../src/shared/base/ids.ts';
-import { sessionTtlS } from '../../../src/shared/state/console-sessions.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { ConsoleSessions, sessionTtlS } from '../../../src/shared/state/console-sessions.ts';
+import { failuresAllowed } from '../../../src/producer/http/failed-logins.ts';
+import { call } from '../../support/http.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
@@ -23,20 +26,38 @@ test('a key becomes a session in a cookie that no script can read and no other s
   const { status, body, headers } = await world.send('POST', '/v1/session', { apiKey: 'looker' }, ownPage);
   expect([status, body]).toEqual([200, { tenant: 'south', scopes: ['read'], keys: true }]);
   const [pair = '', ...flags] = (headers.get('set-cookie') ?? '').split('; ');
-  expect(pair).toMatch(/^millrace_session=[\w-]{43}$/);
+  expect(pair).toMatch(new RegExp(`^millrace_session=${sha256('looker').slice(0, 8)}\\.[\\w-]{43}$`));
   expect(flags).toEqual(['Path=/', `Max-Age=${sessionTtlS}`, 'HttpOnly', 'SameSite=Strict']);
   expect(headers.get('cache-control')).toBe('no-store');
-  const behindTls = { ...ownPage, 'x-forwarded-proto': 'https' };
-  const secure = await world.send('POST', '/v1/session', { apiKey: 'looker' }, behindTls);
-  expect(secure.headers.get('set-cookie')).toContain('; Secure');
 });
+
+/** What proxies say of how the client came, the nearest one last. */
+const forwarded = [
+  ['https', true],
+  ['HTTPS', true],
+  ['https,http', true],
+  [' https , http', true],
+  ['http', false],
+  ['http,https', false],
+  ['', false],
+] as const;
+
+test.for(forwarded)(
+  'a cookie for a client that came by "%s" through proxies is Secure: %s',
+  async ([proto, isSecure]) => {
+    const { send } = await serverWorld({ apiKeys });
+    const headers = { ...ownPage, 'x-forwarded-proto': proto };
+    const opened = await send('POST', '/v1/session', { apiKey: 'looker' }, headers);
+    expect(opened.headers.get('set-cookie')?.includes('; Secure')).toBe(isSecure);
+  },
+);
 
 test('Redis keeps the hash of a session and of its key, and both for twelve hours', async () => {
   const world = await serverWorld({ apiKeys });
   const cookie = await logIn(world, 'all');
   const id = cookie.split('=')[1] ?? '';
-  const key = world.keys.session(sha256(id));
-  expect(await world.redis.get(key)).toBe(sha256('all'));
+  const key = world.keys.sessions(sha256('all'));
+  expect(await world.redis.zrange(key, '0', '-1')).toEqual([sha256(id)]);
   const ttlS = await world.redis.ttl(key);
   expect(ttlS).toBeGreaterThan(sessionTtlS - 60);
   expect(ttlS).toBeLessThanOrEqual(12 * 3_600);
@@ -70,7 +91,8 @@ test('a wrong key opens no session, and no session is nobody', async () => {
   expect([wrong.status, wrong.body.error.code, wrong.headers.get('set-cookie')]).toEqual([401, 'unauthorized', null]);
   for (const body of [{}, { apiKey: 7 }, { apiKey: '' }, { apiKey: 'all', more: 1 }])
     expect((await send('POST', '/v1/session', body, ownPage)).status).toBe(400);
-  for (const cookie of ['', 'millrace_session=', `millrace_session=${'a'.repeat(43)}`, 'other=1; millrace_session=*'])
+  const stranger = `millrace_session=${sha256('all').slice(0, 8)}.${'a'.repeat(43)}`;
+  for (const cookie of ['', 'millrace_session=', stranger, 'other=1; millrace_session=*'])
     expect((await send('GET', '/v1/runs', undefined, { cookie })).status).toBe(401);
 });
 
@@ -84,11 +106,10 @@ test('a session that was closed is over, and the browser forgets it', async () =
 });
 
 test('a session ends with its key', async () => {
-  const world = await serverWorld({ apiKeys });
-  const cookie = await logIn(world, 'looker');
-  const id = cookie.split('=')[1] ?? '';
-  await world.redis.set(world.keys.session(sha256(id)), sha256('a key that was taken away'), 'KEEPTTL');
-  expect((await world.send('GET', '/v1/runs', undefined, { cookie })).status).toBe(401);
+  const { keys, redis, send } = await serverWorld({ apiKeys });
+  const sessions = new ConsoleSessions({ keys, clock: systemClock, reach: (work) => work(redis) });
+  const cookie = `millrace_session=${await sessions.open(sha256('a key that was taken away'))}`;
+  expect((await send('GET', '/v1/runs', undefined, { cookie })).status).toBe(401);
 });
 
 /** What pages of other origins can make a browser send, and what a page of the producer sends. */
@@ -150,4 +171,20 @@ test('without keys every page of this machine is the default tenant, and needs n
   expect([opened.status, opened.headers.get('set-cookie')]).toEqual([200, null]);
   const foreign = await send('GET', '/v1/session', undefined, { origin: 'https://evil.example' });
   expect(foreign.status).toBe(403);
+});
+
+test('after too many wrong keys an address is told when to try again, and a right key is let in all the same', async () => {
+  const { send, url } = await serverWorld({ apiKeys });
+  const tryKey = (apiKey: string) => send('POST', '/v1/session', { apiKey }, ownPage);
+  for (let count = 0; count < failuresAllowed; count++) expect((await tryKey('wrong')).status).toBe(401);
+  const limited = await tryKey('wrong');
+  expect(limited.status).toBe(429);
+  expect(limited.body.error).toMatchObject({ code: 'rate_limited', retryable: false });
+  const retryAfterS = Number(limited.headers.get('retry-after'));
+  expect(retryAfterS).toBeGreaterThan(0);
+  expect(retryAfterS).toBeLessThanOrEqual(60);
+  // An address may be that of a proxy, with everybody behind it.
+  expect((await tryKey('looker')).status).toBe(200);
+  expect((await tryKey('wrong')).status).toBe(429);
+  expect((await call('GET', `${url}/v1/session`, undefined, { authorization: 'Bearer wrong' })).status).toBe(401);
 });

@@ -11,6 +11,17 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
+/** Nothing was found as far as was looked. */
+export function Further({ what, loadMore }: { what: string; loadMore: () => void }) {
+  return (
+    <Empty title={`None of the newest ${what} fits these filters.`}>
+      <button type="button" onClick={loadMore}>
+        Look at older ones
+      </button>
+    </Empty>
+  );
+}
+
 /** Something is being fetched. Quick answers never show it: it fades in after a moment. */
 export function Loading({ what = 'Loading' }: { what?: string }) {
   return (

@@ -1,10 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useRef } from 'preact/hooks';
+import { Steady } from './steady.tsx';
 import { useUrlState } from './url-state.ts';
 
 export interface Tab {
   readonly id: string;
-  readonly label: ComponentChildren;
+  readonly label: string;
   readonly content: () => ComponentChildren;
 }
 
@@ -44,7 +45,7 @@ export function Tabs({ tabs, label, name = 'tab' }: { tabs: readonly Tab[]; labe
             tabIndex={at === index ? 0 : -1}
             onClick={() => choose(at)}
           >
-            {tab.label}
+            <Steady text={tab.label} />
           </button>
         ))}
       </div>

@@ -28,6 +28,17 @@ export function Time({ at }: { at: string | number | undefined }) {
   );
 }
 
+/** The same to the millisecond, for what comes close together. */
+export function Moment({ at }: { at: string }) {
+  const date = new Date(at);
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(pad).join(':');
+  return (
+    <time class="number" dateTime={at} title={`${inFull.format(date)} · ${at}`}>
+      {clock}.{String(date.getMilliseconds()).padStart(3, '0')}
+    </time>
+  );
+}
+
 /** `340 ms`, `4.2 s`, `2 m 05 s`, `3 h 20 m`, `2 d 4 h`. */
 export function formatDuration(ms: number): string {
   if (ms < 0) return '0 ms';

@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import { systemClock } from '../../../shared/base/clock.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { scope, type ApiKey } from '../../../shared/contract/config.ts';
 import type { App, Services } from '../app.ts';
 import { findKey, keyOfBearer, keyOfSession, refuseForeignPages, tenantWithoutKeys } from '../auth.ts';
+import { FailedLogins } from '../failed-logins.ts';
 import { errors } from '../openapi.ts';
 import { refuseForeignRequest, sessionCookie, sessionIdOf } from '../session-cookie.ts';
 
@@ -17,7 +19,7 @@ const openSchema = {
   operationId: 'openSession',
   summary: 'Log in to the console',
   description:
-    'Changes an API key into a session of twelve hours: a cookie that no script can read. It may do what the key may do, and ends when the producer no longer knows the key. Requests with the cookie that change something need the header `x-millrace-console: 1` and must come from a page of the producer. Programs use the key itself.',
+    'Changes an API key into a session of twelve hours: a cookie that no script can read. It may do what the key may do, and ends when the producer no longer knows the key. Requests with the cookie that change something need the header `x-millrace-console: 1` and must come from a page of the producer. Programs use the key itself. After ten wrong keys from one address within a minute further ones are answered 429 `rate_limited` with `Retry-After`; a right key is always let in. A key has at most 100 sessions: one more closes its oldest.',
   body: z.strictObject({ apiKey: z.string().min(1).max(512) }),
   response: { 200: sessionView, ...errors },
 };
@@ -36,12 +38,14 @@ const closeSchema = {
 /** These decide by themselves who calls: a session is opened with any key, and read with any scope. */
 export function sessionRoutes(app: App, { apiKeys, sessions }: Services): void {
   const config = { access: 'open' } as const;
+  const failedLogins = new FailedLogins(systemClock);
   app.post('/v1/session', { schema: openSchema, config }, async (request, reply): Promise<SessionView> => {
     refuseForeignRequest(request.raw);
     const apiKey = openSchema.body.safeParse(request.body).data?.apiKey;
     if (apiKey === undefined) throw new RunError('validation', 'the body must be {"apiKey": "…"}');
     if (apiKeys.length === 0) return withoutKeys(request.headers);
     const key = findKey(apiKey, apiKeys);
+    if (!key) throw failedLogins.refusal(request.ip);
     void reply.header('set-cookie', sessionCookie(await sessions.open(key.sha256), request.raw));
     return viewOf(key);
   });
@@ -53,7 +57,7 @@ export function sessionRoutes(app: App, { apiKeys, sessions }: Services): void {
   app.delete('/v1/session', { schema: closeSchema, config }, async ({ raw }, reply) => {
     refuseForeignRequest(raw);
     const id = sessionIdOf(raw);
-    if (id !== undefined) await sessions.close(id);
+    if (id !== undefined) await sessions.close(id, apiKeys);
     void reply.header('set-cookie', sessionCookie('', raw));
     return { closed: id !== undefined };
   });

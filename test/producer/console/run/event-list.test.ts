@@ -40,3 +40,15 @@ test('events are found by type and by what they say', () => {
   expect(matching(events, 'tool.call.start', '').length).toBe(2);
   expect(matching(events, '', ' REFUND ').map(({ sequenceNumber }) => sequenceNumber)).toEqual([3]);
 });
+
+test('what comes in masses leaves the list of what is notable as it is', () => {
+  const masses = ['step.start', 'tool.call.start', 'tool.execute.end', 'text.delta', 'subagent.event'];
+  const before = withEvents(noEvents, [event(1, 'run.started'), event(2, 'llm.call')]);
+  const after = withEvents(
+    before,
+    masses.map((type, at) => event(3 + at, type)),
+  );
+  expect(after.notable).toBe(before.notable);
+  const last = withEvents(after, [event(9, 'tool.outcome_unknown')]);
+  expect(last.notable.map(({ sequenceNumber }) => sequenceNumber)).toEqual([1, 2, 9]);
+});

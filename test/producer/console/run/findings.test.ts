@@ -90,3 +90,16 @@ test('a run that is not there says whether it was erased, is past its time, or n
   expect(said(400, 'invalid_id')).toBe('This is no id of a run.');
   expect(said(503, 'queue_unavailable')).toBeUndefined();
 });
+
+test('a call whose outcome got lost is a finding that leads to it, in the step that made it', () => {
+  const steps = run({
+    steps: [
+      step({ stepNumber: 1, startedAt: at(1_000), calls: [call({ toolCallId: 'call_0', toolName: 'charge' })] }),
+      step({ stepNumber: 2, startedAt: at(9_000), calls: [call({ toolCallId: 'call_0', toolName: 'look' })] }),
+    ],
+  });
+  const lost = { type: 'tool.outcome_unknown', timestamp: at(5_000), toolCallId: 'call_0', toolName: 'charge' };
+  expect(findingsOf(steps, [lost as RunEvent])).toMatchObject([
+    { kind: 'outcome', about: 'charge', isStop: true, anchor: 'call-r-1-call_0' },
+  ]);
+});

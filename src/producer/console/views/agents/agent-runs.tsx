@@ -1,5 +1,6 @@
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { useQuery, withQuery } from '../../api.ts';
+import { withQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { Money } from '../../ui/money.tsx';
 import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';

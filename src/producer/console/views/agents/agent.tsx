@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks';
 import type { AgentDetail } from '../../../../shared/contract/agent/agent-detail.ts';
 import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Json } from '../../ui/json.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -45,6 +46,7 @@ function Agent({ agent }: { agent: AgentDetail }) {
           </button>
         )}
       </header>
+      <ScriptedFleet />
       <Day agent={agent} />
       <Tabs
         label="About the agent"

@@ -1,8 +1,9 @@
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { Table } from '../../ui/table.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { ErrorRate } from './agent-day.tsx';
 import { dayPath, rowsOf, type AgentRow } from './agent-rows.ts';
@@ -20,6 +21,7 @@ export function AgentsView() {
         <h1 id="agents-title">Agents</h1>
         <p class="soft">Runs, errors and cost are those of the last 24 hours.</p>
       </div>
+      <ScriptedFleet />
       {agents.error && !rows && <Problem error={agents.error} retry={agents.reload} />}
       {agents.loading && <Loading what="Asking for the agents" />}
       {rows?.length === 0 && (

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../../../../shared/contract/audit.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Table, type Column } from '../../ui/table.tsx';

@@ -1,7 +1,9 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
-import { api, asApiError, retryPause, withQuery, type ApiError } from '../../api.ts';
+import { api, withQuery, type ApiError } from '../../api.ts';
+import { readPages, type PagedSource } from '../../paged.ts';
+import { Poll } from '../../poll.ts';
 
 const pageSize = 100;
 const visibleMs = 3_000;
@@ -16,68 +18,52 @@ export interface Inbox {
   readonly error: ApiError | undefined;
 }
 
-export const inbox = signal<Inbox>({ items: undefined, more: false, error: undefined });
+const unknown: Inbox = { items: undefined, more: false, error: undefined };
+export const inbox = signal<Inbox>(unknown);
 /** Pages of the list that are kept fresh. */
-const pages = signal(1);
+let pages = 1;
+let poll: Poll | undefined;
 
 /** Keeps the inbox fresh while the session lasts, also in a tab that is not shown: its title says what waits. */
 export function useInbox(): void {
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let failures = 0;
-    let left = false;
-    const next = async () => {
-      clearTimeout(timer);
-      const { error } = await loadInbox();
-      if (left) return;
-      failures = error ? failures + 1 : 0;
-      // A key without the scope to read gets no other answer by asking again.
-      if (error && !error.retryable) return;
-      timer = setTimeout(() => void next(), error ? retryPause(failures) : document.hidden ? hiddenMs : visibleMs);
+    const leave = new AbortController();
+    const { signal: left } = leave;
+    const work = async () => {
+      const { items, cursor } = await readPages(waiting, pages, left);
+      if (!left.aborted) inbox.value = { items, more: cursor !== undefined, error: undefined };
     };
-    const onVisible = () => void (!document.hidden && next());
-    document.addEventListener('visibilitychange', onVisible);
-    void next();
+    const onError = (error: ApiError) => (inbox.value = { ...inbox.value, error });
+    poll = new Poll({ work, onError, everyMs: visibleMs, hiddenMs, leave: left });
+    void poll.now();
     return () => {
-      left = true;
-      clearTimeout(timer);
-      document.removeEventListener('visibilitychange', onVisible);
-      inbox.value = { items: undefined, more: false, error: undefined };
-      pages.value = 1;
+      leave.abort();
+      poll = undefined;
+      pages = 1;
+      inbox.value = unknown;
     };
   }, []);
 }
 
 /** Reads the inbox now. What was known stays when that fails. */
-export async function loadInbox(): Promise<Inbox> {
-  try {
-    inbox.value = { ...(await readPages(pages.value)), error: undefined };
-  } catch (error) {
-    inbox.value = { ...inbox.value, error: asApiError(error) };
-  }
-  return inbox.value;
+export async function loadInbox(): Promise<void> {
+  await poll?.now();
 }
 
 /** Reads, and from now on keeps fresh, one page more. */
 export async function loadMore(): Promise<void> {
-  pages.value += 1;
+  pages += 1;
   await loadInbox();
 }
 
-async function readPages(most: number): Promise<{ items: readonly ApprovalView[]; more: boolean }> {
-  const items: ApprovalView[] = [];
-  let cursor: string | undefined;
-  // A page may be short, even empty, and still have another behind it.
-  for (let page = 0; page < most || (items.length === 0 && cursor !== undefined); page++) {
-    const answer = await api<{ approvals: readonly ApprovalView[]; cursor?: string }>(
-      withQuery('/v1/approvals', { limit: pageSize, cursor }),
-    );
-    items.push(...answer.approvals);
-    cursor = answer.cursor;
-    if (cursor === undefined) break;
-  }
-  return { items, more: cursor !== undefined };
-}
+const waiting: Pick<PagedSource<ApprovalView>, 'read' | 'keyOf'> = {
+  read: async (cursor, signal) => {
+    const path = withQuery('/v1/approvals', { limit: pageSize, cursor });
+    const page = await api<{ approvals: readonly ApprovalView[]; cursor?: string }>(path, { signal });
+    return { items: page.approvals, cursor: page.cursor };
+  },
+  keyOf: nameOfItem,
+};
 
 /** What names an item in a URL. */
 export function nameOfItem({ runId, toolCallId, id, kind }: ApprovalView): string {

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import type { DecisionView } from '../../../../shared/contract/decisions.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { ArgumentsForm, Changes } from '../../forms/arguments-form.tsx';
 import { draftOf, type Draft } from '../../forms/draft.ts';
 import { Json } from '../../ui/json.tsx';

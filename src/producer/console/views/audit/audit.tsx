@@ -1,11 +1,12 @@
-import { useEffect, useState } from 'preact/hooks';
 import type { AuditEntry } from '../../../../shared/contract/audit.ts';
-import { api, asApiError, request, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { api, blobAt, withQuery } from '../../api.ts';
+import { usePaged, type PagedSource } from '../../paged.ts';
 import { may } from '../../session.ts';
 import { formatMoney } from '../../ui/money.tsx';
 import { useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter } from '../../ui/filters.tsx';
-import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { saveFile } from '../../ui/save.ts';
+import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -45,11 +46,7 @@ export function AuditView() {
 
 function Log() {
   const [{ kind, since }] = useUrlState();
-  const filter = { kind, since, order: 'newest', limit: pageSize };
-  const path = withQuery('/v1/audit', filter);
-  const { data, error, reload } = useQuery<Page>(path, everyMs);
-  const older = useOlder(path, data?.next);
-  const entries = data ? withOlder(data.entries, older.entries) : [];
+  const { items, error, more, loadMore, reload } = usePaged(entriesOf(kind, since), everyMs);
   return (
     <>
       <Filters names={['kind', 'since']}>
@@ -57,55 +54,38 @@ function Log() {
         <SelectFilter name="since" label="Since" choices={sinces} />
         <Export kind={kind} since={since} />
       </Filters>
-      {error && !data && <Problem error={error} retry={reload} />}
-      {older.error && <Problem error={older.error} retry={older.more} />}
-      {!data && !error && <Loading what="Reading the audit log" />}
-      {data && entries.length === 0 && (
+      {error && <Problem error={error} retry={reload} />}
+      {!items && !error && <Loading what="Reading the audit log" />}
+      {items?.length === 0 && more && <Further what="entries" {...{ loadMore }} />}
+      {items?.length === 0 && !more && (
         <Empty title="Nothing of this kind is in the log.">
           <p>It gets an entry when a person decides, a budget changes, a rule denies, or data is erased.</p>
         </Empty>
       )}
-      {entries.length > 0 && (
-        <Table label="Audit log" columns={columns} rows={entries} keyOf={({ id }) => id} onEnd={older.more} />
+      {items && items.length > 0 && (
+        <Table label="Audit log" columns={columns} rows={items} keyOf={({ id }) => id} onEnd={loadMore} />
       )}
     </>
   );
 }
 
-/** Pages behind the newest one, as far as they were asked for. They begin anew with another filter. */
-function useOlder(path: string, first: string | undefined) {
-  const [state, setState] = useState<{ path: string; pages: readonly Page[]; error?: ApiError }>({ path, pages: [] });
-  useEffect(() => setState({ path, pages: [] }), [path]);
-  const pages = state.path === path ? state.pages : [];
-  const next = pages.length > 0 ? pages.at(-1)?.next : first;
-  const { run } = useAct(async () => {
-    if (next === undefined) return;
-    try {
-      const page = await api<Page>(withQuery(path, { after: next }));
-      setState((now) => (now.path === path ? { path, pages: [...now.pages, page] } : now));
-    } catch (error) {
-      setState((now) => ({ ...now, error: asApiError(error) }));
-    }
-  });
-  return { entries: pages.flatMap(({ entries }) => entries), error: state.error, more: () => void run() };
-}
-
-/** New entries push others from the first page into the second: each is shown once. */
-function withOlder(newest: readonly Shown[], older: readonly Shown[]): readonly Shown[] {
-  const seen = new Set(newest.map(({ id }) => id));
-  return [...newest, ...older.filter(({ id }) => !seen.has(id))];
+function entriesOf(kind: string | undefined, since: string | undefined): PagedSource<Shown> {
+  const path = withQuery('/v1/audit', { kind, since, order: 'newest', limit: pageSize });
+  return {
+    name: path,
+    read: async (after, signal) => {
+      const { entries, next } = await api<Page>(withQuery(path, { after }), { signal });
+      return { items: entries, cursor: next };
+    },
+    keyOf: ({ id }) => id,
+  };
 }
 
 /** All entries that fit, one JSON document a line, as a file. */
 function Export({ kind, since }: { kind: string | undefined; since: string | undefined }) {
   const { busy, error, run } = useAct(async () => {
     const path = withQuery('/v1/audit', { kind, since });
-    const answer = await request(path, { headers: { accept: 'application/x-ndjson' } });
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(await answer.blob());
-    link.download = 'audit.jsonl';
-    link.click();
-    URL.revokeObjectURL(link.href);
+    saveFile('audit.jsonl', await blobAt(path, { headers: { accept: 'application/x-ndjson' } }));
   });
   return (
     <>

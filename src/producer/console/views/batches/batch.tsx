@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
-import { api, asApiError, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { api, asApiError, withQuery, type ApiError } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Confirm, useAct } from '../../ui/dialog.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';

@@ -1,6 +1,6 @@
-import { useEffect, useState } from 'preact/hooks';
 import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
-import { api, useQuery, withQuery } from '../../api.ts';
+import { api, withQuery } from '../../api.ts';
+import { usePaged, type PagedSource } from '../../paged.ts';
 import { may } from '../../session.ts';
 import { Money } from '../../ui/money.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
@@ -22,12 +22,19 @@ interface Page {
 const everyMs = 3_000;
 const pageSize = 50;
 
+const batches: PagedSource<Batch> = {
+  name: '',
+  read: async (after, signal) => {
+    const page = await api<Page>(withQuery('/v1/batches', { limit: pageSize, after }), { signal });
+    return { items: page.data, cursor: page.has_more ? (page.last_id ?? undefined) : undefined };
+  },
+  keyOf: ({ id }) => id,
+};
+
 /** The batches of the tenant, newest first. */
 export function BatchesView() {
   const [{ new: dialog }, setUrl] = useUrlState();
-  const { data, error, loading, reload } = useQuery<Page>(withQuery('/v1/batches', { limit: pageSize }), everyMs);
-  const older = useOlder(data);
-  const batches = [...(data?.data ?? []), ...older.batches];
+  const { items, error, loadMore, reload } = usePaged(batches, everyMs);
   return (
     <div class="list-view">
       <div class="view-head">
@@ -44,22 +51,22 @@ export function BatchesView() {
         </button>
       </div>
       {error && <Problem error={error} retry={reload} />}
-      {loading && <Loading what="Reading the batches" />}
-      {data && batches.length === 0 && (
+      {!items && !error && <Loading what="Reading the batches" />}
+      {items?.length === 0 && (
         <Empty title="There is no batch yet.">
           <p>
             Start one here with a file of JSONL or CSV, or with <code>millrace batch FILE.jsonl --agent AGENT</code>.
           </p>
         </Empty>
       )}
-      {batches.length > 0 && (
+      {items && items.length > 0 && (
         <Table
           label="Batches"
           {...{ columns }}
-          rows={batches}
+          rows={items}
           keyOf={({ id }) => id}
           hrefOf={({ id }) => `/batches/${id}`}
-          onEnd={older.load}
+          onEnd={loadMore}
         />
       )}
       {dialog && <NewBatch onClose={() => setUrl({ new: undefined })} />}
@@ -108,28 +115,3 @@ const columns: readonly Column<Batch>[] = [
     wideOnly: true,
   },
 ];
-
-/** Pages behind the first, which is read again and again. */
-function useOlder(first: Page | undefined) {
-  const [state, setState] = useState<{ batches: readonly Batch[]; after: string | undefined; done: boolean }>({
-    batches: [],
-    after: undefined,
-    done: false,
-  });
-  useEffect(() => {
-    if (state.after === undefined && first?.has_more && first.last_id)
-      setState({ batches: [], after: first.last_id, done: false });
-  }, [first]);
-  const load = () => {
-    if (state.done || state.after === undefined) return;
-    void api<Page>(withQuery('/v1/batches', { limit: pageSize, after: state.after })).then((page) =>
-      setState((now) => ({
-        batches: [...now.batches, ...page.data],
-        after: page.last_id ?? now.after,
-        done: !page.has_more,
-      })),
-    );
-  };
-  const above = new Set(first?.data.map(({ id }) => id));
-  return { batches: state.batches.filter(({ id }) => !above.has(id)), load };
-}

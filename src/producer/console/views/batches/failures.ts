@@ -1,5 +1,5 @@
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { api, request, withQuery } from '../../api.ts';
+import { api, request, transferMs, withQuery } from '../../api.ts';
 
 /** Lines that failed for the same reason. */
 export interface Failure {
@@ -71,6 +71,7 @@ async function readFile(fileId: string, leave: AbortSignal): Promise<{ failed: r
   const response = await request(`/v1/files/${encodeURIComponent(fileId)}/content`, {
     signal: leave,
     headers: { accept: '*/*' },
+    deadlineMs: transferMs,
   });
   const { text, whole } = await beginning(response, mostBytes);
   const lines = text.split('\n');

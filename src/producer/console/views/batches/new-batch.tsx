@@ -3,7 +3,8 @@ import { useLocation } from 'preact-iso/router';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { BatchRequestInput, BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import type { FileView } from '../../../../shared/contract/files.ts';
-import { api, useQuery } from '../../api.ts';
+import { api } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { readNumber } from '../../forms/edit-value.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { CheckField, Field, Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
@@ -256,7 +257,7 @@ async function upload(file: File): Promise<string> {
   const { id } = await api<FileView>('/v1/files', {
     method: 'POST',
     body: form,
-    signal: AbortSignal.timeout(uploadMs),
+    deadlineMs: uploadMs,
   });
   return id;
 }

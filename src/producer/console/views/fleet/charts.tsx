@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks';
 import type { SeriesReport } from '../../../../shared/contract/report/series.ts';
-import { useQuery, withQuery } from '../../api.ts';
+import { withQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { Chart } from '../../ui/chart.tsx';
 import { formatMoney } from '../../ui/money.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';

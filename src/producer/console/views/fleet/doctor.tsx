@@ -1,5 +1,5 @@
 import type { Check } from '../../../../shared/contract/report/fleet.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';

@@ -1,5 +1,5 @@
 import type { FleetView as Fleet } from '../../../../shared/contract/report/fleet.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Charts } from './charts.tsx';
 import { Doctor } from './doctor.tsx';

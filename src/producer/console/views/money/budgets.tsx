@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { BudgetView } from '../../../../shared/contract/money.ts';
-import { useQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { formatCount, formatMoney, Money } from '../../ui/money.tsx';
 import { Share } from '../../ui/share.tsx';

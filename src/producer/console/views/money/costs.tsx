@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks';
 import type { CostReport } from '../../../../shared/contract/report/costs.ts';
-import { useQuery, withQuery } from '../../api.ts';
+import { withQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { formatCount, formatMoney, Money } from '../../ui/money.tsx';
 import { Share } from '../../ui/share.tsx';
 import { SimpleTable } from '../../ui/simple-table.tsx';

@@ -8,14 +8,18 @@ import { CopyButton } from '../../ui/copy.tsx';
 import { Confirm, useAct } from '../../ui/dialog.tsx';
 import { CheckField, SelectField, TextField } from '../../ui/form.tsx';
 import { notify } from '../../ui/notice.tsx';
+import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
-import { bytesOf, exportOf, save } from './download.ts';
+import { EraseRun } from '../erase/erase-run.tsx';
+import { bytesOf, exportOf } from './download.ts';
 import { againOf, shownAgain } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
 import { savedTest } from './record/saved-test.ts';
 
 export interface ActionsProps {
   readonly run: RunView;
+  /** Runs that worked for it. */
+  readonly childCount: number;
   readonly onChanged: () => Promise<void>;
   readonly onRedriven: () => void;
 }
@@ -24,7 +28,7 @@ export interface ActionsProps {
 export function Actions(props: ActionsProps) {
   const { run } = props;
   const { request } = run;
-  const [asking, setAsking] = useState<'cancel' | 'redrive'>();
+  const [asking, setAsking] = useState<'cancel' | 'redrive' | 'erase'>();
   const { route } = useLocation();
   const isOver = isTerminalStatus(run.status);
   const again = useAct(async () => {
@@ -74,10 +78,16 @@ export function Actions(props: ActionsProps) {
             Save as test
           </button>
         )}
+        {may('admin') && (
+          <button type="button" class="quiet tone-bad" onClick={() => setAsking('erase')}>
+            Erase
+          </button>
+        )}
       </div>
       {error && <Problem error={error} />}
       {asking === 'cancel' && <Cancel {...props} onClose={() => setAsking(undefined)} />}
       {asking === 'redrive' && <Redrive {...props} onClose={() => setAsking(undefined)} />}
+      {asking === 'erase' && <EraseRun {...props} onClose={() => setAsking(undefined)} />}
     </div>
   );
 }
@@ -86,9 +96,9 @@ function useFiles({ runId, agent }: RunView) {
   return useAct(async (what: 'export' | 'test') => {
     const name = `${agent}-${runId}`.replaceAll(/[^\w.-]/g, '_');
     const exportName = `${name}.export.json`;
-    save(exportName, await exportOf(runId), 'application/json');
+    saveFile(exportName, new Blob([await exportOf(runId)], { type: 'application/json' }));
     if (what === 'export') return;
-    save(`${name}.test.ts`, savedTest({ exportName, agent, runId }), 'text/plain');
+    saveFile(`${name}.test.ts`, new Blob([savedTest({ exportName, agent, runId })], { type: 'text/plain' }));
     notify('Two files: put the test and its export beside each other.');
   });
 }

@@ -42,6 +42,9 @@ export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
           <p>
             <code>{error.kind}</code> {error.message}
           </p>
+          {error.kind === 'outcome_unknown' && (
+            <p>It may have taken effect. Look in the system that it acts on before anybody makes it again.</p>
+          )}
           <p class="soft">Hint for the model: {error.hint.replaceAll('_', ' ')}.</p>
         </div>
       )}

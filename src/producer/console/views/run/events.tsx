@@ -5,6 +5,7 @@ import { Json } from '../../ui/json.tsx';
 import { formatCount } from '../../ui/money.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
+import { Moment } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { gistOf, matching, typesIn, type EventList } from './record/event-list.ts';
 
@@ -79,15 +80,4 @@ function hrefOf(sequenceNumber: number): string {
   const query = new URLSearchParams(location.search);
   query.set('event', String(sequenceNumber));
   return `${location.pathname}?${query}`;
-}
-
-/** To the millisecond: events come close together. */
-function Moment({ at }: { at: string }) {
-  const date = new Date(at);
-  const clock = date.toLocaleTimeString('en-GB', { hour12: false });
-  return (
-    <time class="number" dateTime={at} title={`${date.toLocaleString()} · ${at}`}>
-      {clock}.{String(date.getMilliseconds()).padStart(3, '0')}
-    </time>
-  );
 }

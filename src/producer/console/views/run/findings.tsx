@@ -1,21 +1,19 @@
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
-import type { RunEvent } from '../../../../shared/contract/event.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { Status } from '../../ui/status.tsx';
 import { formatDuration, Time } from '../../ui/time.tsx';
-import { findingsOf, type Finding } from './record/findings.ts';
+import type { Finding } from './record/findings.ts';
 import { allCalls, anchorOfCall, byWhom, timeOf, waitLabels } from './record/waterfall.ts';
 
 export interface RulesProps {
   readonly run: RunView;
   readonly steps: RunSteps;
-  readonly events: readonly RunEvent[];
+  readonly findings: readonly Finding[];
   readonly onGo: (anchor: string) => void;
 }
 
 /** What people decided, what it waited for, and what policies and guards found. */
-export function Rules({ run, steps, events, onGo }: RulesProps) {
-  const findings = findingsOf(steps, events);
+export function Rules({ run, steps, findings, onGo }: RulesProps) {
   const { decisions = [] } = run;
   if (findings.length === 0 && decisions.length === 0 && steps.waits.length === 0)
     return <p class="soft">No policy, no guard and no person had anything to say about this run.</p>;
@@ -28,7 +26,7 @@ export function Rules({ run, steps, events, onGo }: RulesProps) {
   );
 }
 
-function Decisions({ run: { runId, decisions = [] }, steps, onGo }: Omit<RulesProps, 'events'>) {
+function Decisions({ run: { runId, decisions = [] }, steps, onGo }: Omit<RulesProps, 'findings'>) {
   const go = (toolCallId: string) => {
     const step = steps.steps.findLast((each) => allCalls([each]).some((call) => call.toolCallId === toolCallId));
     if (step) onGo(anchorOfCall(runId, step.stepNumber, toolCallId));
@@ -110,6 +108,7 @@ const kinds: Readonly<Record<Finding['kind'], string>> = {
   leak: 'Leak guard',
   money: 'Money',
   tools: 'Tools of a server',
+  outcome: 'Recovery',
 };
 
 function Findings({ findings, onGo }: { findings: readonly Finding[]; onGo: (anchor: string) => void }) {

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
@@ -17,12 +18,14 @@ export interface HeaderProps {
   readonly run: RunView;
   readonly steps: RunSteps | undefined;
   readonly onGo: (anchor: string) => void;
+  /** Stands before the facts. */
+  readonly note?: ComponentChildren;
   /** Of a run that works: what its model writes. */
   readonly live?: ComponentChildren;
 }
 
 /** What a run is: its state, what it was asked, what it took, and where it belongs. */
-export function Header({ run, steps, onGo, live }: HeaderProps) {
+export function Header({ run, steps, onGo, note, live }: HeaderProps) {
   const { runId, agent, status, error, result } = run;
   return (
     <header class="stack">
@@ -38,6 +41,7 @@ export function Header({ run, steps, onGo, live }: HeaderProps) {
       </div>
       {error && <Failure {...{ run, steps, onGo }} />}
       {status === 'suspended' && <Waiting run={run} />}
+      {note}
       <Facts run={run} steps={steps} />
       <section class="grid">
         <div class="card stack-small">
@@ -125,7 +129,7 @@ function Waiting({ run: { pending, children = [] } }: { run: RunView }) {
 
 function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
   const { usage, createdAt, startedAt, endedAt, durationMs, recoveries, worker, queue, deadlineAt, metadata } = run;
-  const counts = steps && callCounts(steps);
+  const counts = useMemo(() => steps && callCounts(steps), [steps]);
   const isOver = isTerminalStatus(run.status);
   return (
     <>

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { Following } from '../../api.ts';
+import type { Following } from '../../follow.ts';
 import { formatCount } from '../../ui/money.tsx';
 import type { LiveText } from './record/live-text.ts';
 

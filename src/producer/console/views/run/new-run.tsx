@@ -2,11 +2,13 @@ import { useLocation } from 'preact-iso/router';
 import { useEffect, useState } from 'preact/hooks';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { api, useQuery } from '../../api.ts';
+import { api } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { useAct } from '../../ui/dialog.tsx';
 import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { bytesOf } from './download.ts';
@@ -38,6 +40,7 @@ export function NewRun() {
           own.
         </p>
       )}
+      <ScriptedFleet />
       {agents.error && <Problem error={agents.error} retry={agents.reload} />}
       <RequestFields agents={agents.data?.agents ?? []} first={start.form} />
     </div>

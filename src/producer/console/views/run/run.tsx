@@ -4,6 +4,7 @@ import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts'
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import { session } from '../../session.ts';
 import { formatCount } from '../../ui/money.tsx';
+import { ScriptedRun } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Actions } from './actions.tsx';
@@ -45,9 +46,15 @@ function OneRun({ runId }: { runId: string }) {
       {error && <Problem error={error} retry={state.reload} />}
       <Header
         {...{ run, steps, onGo: go }}
+        note={steps && <ScriptedRun steps={steps} />}
         live={!isOver && <LiveAnswer live={state.live} following={state.following} />}
       />
-      <Actions run={run} onChanged={state.reload} onRedriven={state.followOn} />
+      <Actions
+        run={run}
+        childCount={steps?.children.length ?? 0}
+        onChanged={state.reload}
+        onRedriven={state.followOn}
+      />
       {steps ? (
         <Parts {...{ state, steps, target, isOver, onGo: go }} />
       ) : state.stepsError ? (
@@ -69,9 +76,9 @@ interface PartsProps {
 
 function Parts({ state, steps, target, isOver, onGo }: PartsProps) {
   const { run, log } = state;
-  const findings = useMemo(() => findingsOf(steps, log.events).length, [steps, log.events]);
+  const findings = useMemo(() => findingsOf(steps, log.notable), [steps, log.notable]);
   if (!run) return null;
-  const said = findings + (run.decisions?.length ?? 0);
+  const said = findings.length + (run.decisions?.length ?? 0);
   return (
     <Tabs
       label="Parts of the run"
@@ -81,7 +88,7 @@ function Parts({ state, steps, target, isOver, onGo }: PartsProps) {
         {
           id: 'rules',
           label: said === 0 ? 'Decisions and findings' : `Decisions and findings (${formatCount(said)})`,
-          content: () => <Rules {...{ run, steps, events: log.events, onGo }} />,
+          content: () => <Rules {...{ run, steps, findings, onGo }} />,
         },
         { id: 'request', label: 'Request', content: () => <Request run={run} steps={steps} /> },
         {
@@ -97,28 +104,36 @@ function Parts({ state, steps, target, isOver, onGo }: PartsProps) {
 function Steps({ state, steps, target, isOver, onGo }: PartsProps) {
   const nowMs = useNow(!isOver);
   const [count, setCount] = useState(firstSteps);
-  const from = Math.min(Math.max(0, steps.steps.length - count), placeOf(target, steps));
-  const shown = steps.steps.slice(from);
-  const isShort = steps.steps.length <= 3;
+  const { runId } = steps;
+  const { notable } = state.log;
+  const place = useMemo(() => placeOf(target, steps), [target, steps]);
+  const from = Math.min(Math.max(0, steps.steps.length - count), place);
+  // Events come many times a second. What they do not change is not drawn again, and the timeline once a second.
+  const timeline = useMemo(
+    () => <Timeline {...{ steps, events: notable, nowMs, onGo }} />,
+    [steps, isOver && notable, nowMs, onGo],
+  );
+  const shown = useMemo(() => {
+    const { length } = steps.steps;
+    return steps.steps.slice(from).map((step, index) => {
+      const hasFailed = step.calls.some(({ error }) => error !== undefined);
+      const isOpen = length <= 3 || from + index === length - 1 || hasFailed;
+      return <Step key={step.stepNumber} {...{ runId, step, target, isOver, isOpen }} />;
+    });
+  }, [steps, from, target, isOver]);
   return (
     <div class="stack">
       {steps.truncated && (
         <p class="waiting">Something is missing: the log of the run was longer than what is kept of it.</p>
       )}
-      <Timeline {...{ steps, events: state.log.events, nowMs, onGo }} />
+      {timeline}
       <section class="stack-small" aria-label="Steps">
         {from > 0 && (
           <button type="button" onClick={() => setCount(count + firstSteps)}>
             Show {Math.min(firstSteps, from)} earlier steps of {from}
           </button>
         )}
-        {shown.map((step, index) => (
-          <Step
-            key={step.stepNumber}
-            {...{ runId: steps.runId, step, target, isOver }}
-            isOpen={isShort || index === shown.length - 1 || step.calls.some(({ error }) => error !== undefined)}
-          />
-        ))}
+        {shown}
         {steps.steps.length === 0 && (
           <Empty title={isOver ? 'It ended before its first step.' : 'It has not begun its first step.'} />
         )}

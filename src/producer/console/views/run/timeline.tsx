@@ -1,5 +1,5 @@
 import { useLocation } from 'preact-iso/router';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import type { RunEvent } from '../../../../shared/contract/event.ts';
 import { api, asApiError } from '../../api.ts';
@@ -32,8 +32,8 @@ export function Timeline({ steps, events, nowMs, onGo }: TimelineProps) {
     () => waterfallOf({ steps, events: attemptEvents, nowMs, opened }),
     [steps, attemptEvents, nowMs, opened],
   );
-  const parents = parentsIn(waterfall.rows);
-  const rows = visibleRows(waterfall.rows, closed);
+  const parents = useMemo(() => parentsIn(waterfall.rows), [waterfall]);
+  const rows = useMemo(() => visibleRows(waterfall.rows, closed), [waterfall, closed]);
   const drawn = rows.slice(0, limit);
 
   const toggle = (row: Row) => {
@@ -52,6 +52,8 @@ export function Timeline({ steps, events, nowMs, onGo }: TimelineProps) {
   const at = drawn.findIndex(({ id }) => id === current);
   const move = (by: number) => setCurrent(drawn[Math.min(drawn.length - 1, Math.max(0, at + by))]?.id);
   const currentRow = drawn[at];
+  const onRow = useRef({ go, toggle });
+  onRow.current = { go, toggle };
   useKeys({
     j: { what: 'Next line of the timeline', run: () => move(1) },
     k: { what: 'Line before', run: () => move(-1) },
@@ -71,7 +73,7 @@ export function Timeline({ steps, events, nowMs, onGo }: TimelineProps) {
         {drawn.map((row) => (
           <Line
             key={row.id}
-            {...{ row, waterfall, onGo: () => go(row), onToggle: () => toggle(row) }}
+            {...{ row, waterfall, onRow }}
             isCurrent={row.id === current}
             isParent={parents.has(row.id) || (row.runId !== undefined && !opened.has(row.runId))}
             isClosed={closed.has(row.id) || (row.runId !== undefined && !opened.has(row.runId))}
@@ -122,8 +124,8 @@ interface LineProps {
   readonly isCurrent: boolean;
   readonly isParent: boolean;
   readonly isClosed: boolean;
-  readonly onGo: () => void;
-  readonly onToggle: () => void;
+  /** What leads to the row, and opens or closes it, as of the last drawing. */
+  readonly onRow: { readonly current: { go(row: Row): void; toggle(row: Row): void } };
 }
 
 /** Says what the colour says. */
@@ -136,7 +138,13 @@ const toneNames: Readonly<Record<Tone, string>> = {
   plain: '',
 };
 
-function Line({ row, waterfall, isCurrent, isParent, isClosed, onGo, onToggle }: LineProps) {
+/** Of a thousand lines only those are drawn again that look otherwise. */
+function Line(props: LineProps) {
+  const { row, waterfall, isCurrent, isParent, isClosed } = props;
+  return useMemo(() => <DrawnLine {...props} />, [row, waterfall, isCurrent, isParent, isClosed]);
+}
+
+function DrawnLine({ row, waterfall, isCurrent, isParent, isClosed, onRow }: LineProps) {
   const { kind, tone, label, note, depth, fromMs, toMs, costMicrocents } = row;
   const whole = waterfall.toMs - waterfall.fromMs;
   const duration = formatDuration(toMs - fromMs);
@@ -157,7 +165,7 @@ function Line({ row, waterfall, isCurrent, isParent, isClosed, onGo, onToggle }:
             class="line-toggle"
             aria-expanded={!isClosed}
             aria-label={`${isClosed ? 'Open' : 'Close'} ${label}`}
-            onClick={onToggle}
+            onClick={() => onRow.current.toggle(row)}
           >
             {isClosed ? '▸' : '▾'}
           </button>
@@ -168,7 +176,7 @@ function Line({ row, waterfall, isCurrent, isParent, isClosed, onGo, onToggle }:
           {signs[tone]}
         </span>
         {leads ? (
-          <button type="button" class="line-label" aria-label={name} title={name} onClick={onGo}>
+          <button type="button" class="line-label" aria-label={name} title={name} onClick={() => onRow.current.go(row)}>
             {label}
           </button>
         ) : (

@@ -4,12 +4,15 @@ import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts'
 import type { RunEvent } from '../../../../shared/contract/event.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { useEvents, useQuery, type ApiError, type Following } from '../../api.ts';
+import type { ApiError } from '../../api.ts';
+import { useEvents, type Following } from '../../follow.ts';
+import { useQuery } from '../../query.ts';
 import { noEvents, withEvents, type EventList } from './record/event-list.ts';
 import { noText, withEvent, type LiveText } from './record/live-text.ts';
 
-/** While a run goes on it is read again at most this often, however many events come. */
+/** While a run goes on it is read again at most this often, however many events come; a long one, which takes its time, less often. */
 const rereadMs = 1_000;
+const rereadShare = 5;
 /** And so often without any event: one may have been missed. */
 const openPollMs = 10_000;
 
@@ -56,7 +59,7 @@ export function useRun(runId: string): RunState {
   const reload = useCallback(async () => {
     await Promise.all([run.reload(), steps.reload()]);
   }, []);
-  const rereadSoon = useSoon(reload, rereadMs);
+  const rereadSoon = useSoon(reload);
   const source = steps.data?.source;
   const following = useEvents(
     source === 'live' || steps.error ? runId : undefined,
@@ -102,14 +105,17 @@ function concernsSteps(type: string): boolean {
 }
 
 /** Calls the function a moment later, once for however many requests come in between. */
-function useSoon(act: () => unknown, ms: number): () => void {
+function useSoon(act: () => Promise<void>): () => void {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const pauseMs = useRef(rereadMs);
   useEffect(() => () => clearTimeout(timer.current), []);
   return useCallback(() => {
-    timer.current ??= setTimeout(() => {
+    timer.current ??= setTimeout(async () => {
       timer.current = undefined;
-      act();
-    }, ms);
+      const begun = performance.now();
+      await act();
+      pauseMs.current = Math.max(rereadMs, (performance.now() - begun) * rereadShare);
+    }, pauseMs.current);
   }, [act]);
 }
 

@@ -2,19 +2,21 @@ import { useLocation } from 'preact-iso/router';
 import { useMemo, useState } from 'preact/hooks';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
-import { asApiError, api, useQuery, withQuery } from '../../api.ts';
+import { asApiError, api, withQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter, TextFilter } from '../../ui/filters.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
-import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
+import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Duration, Since, Time } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { Bulk } from './bulk.tsx';
 import { askedRuns, filterNames, windows } from './filter.ts';
-import { useRunList } from './run-list.ts';
+import { useRunList, type RunList } from './run-list.ts';
 import { TryIt } from './try-it.tsx';
 import './runs.css';
 
@@ -62,10 +64,11 @@ export function RunsView() {
           />
         </div>
       </div>
+      <ScriptedFleet />
       <RunFilters problems={problems} />
       {list.error && <Problem error={list.error} retry={list.reload} />}
       {list.loading && <Loading what="Loading the runs" />}
-      {!list.loading && list.runs.length === 0 && !list.error && <NoRuns filtered={Object.keys(filter).length > 0} />}
+      {!list.loading && list.runs.length === 0 && !list.error && <NoneFound list={list} filter={filter} />}
       {list.runs.length > 0 && (
         <Table
           label="Runs"
@@ -75,7 +78,18 @@ export function RunsView() {
           hrefOf={hrefOf}
           selection={{ ids, change: select }}
           onEnd={list.loadMore}
-          foot={list.more ? 'Older runs are loaded as you scroll.' : `All ${formatCount(list.runs.length)} are here.`}
+          foot={
+            list.more ? (
+              <>
+                Older runs are loaded as you scroll.{' '}
+                <button type="button" class="quiet" onClick={list.loadMore}>
+                  Load more
+                </button>
+              </>
+            ) : (
+              `All ${formatCount(list.runs.length)} are here.`
+            )
+          }
         />
       )}
     </section>
@@ -233,6 +247,11 @@ function FindRun() {
       )}
     </form>
   );
+}
+
+function NoneFound({ list, filter }: { list: RunList; filter: Readonly<Record<string, unknown>> }) {
+  if (list.more) return <Further what="runs" loadMore={list.loadMore} />;
+  return <NoRuns filtered={Object.keys(filter).length > 0} />;
 }
 
 function NoRuns({ filtered }: { filtered: boolean }) {

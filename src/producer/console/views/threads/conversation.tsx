@@ -1,11 +1,15 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { RunEvent } from '../../../../shared/contract/event.ts';
 import type { ThreadItem, ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
-import { api, asApiError, useEvents, useQuery, withQuery, type ApiError } from '../../api.ts';
+import { api, withQuery, type ApiError } from '../../api.ts';
+import { useEvents } from '../../follow.ts';
+import { useQuery } from '../../query.ts';
+import { useAct } from '../../ui/dialog.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Composer } from './composer.tsx';
 import { Said } from './items.tsx';
-import { afterEvents, liveOf, mergedItems, type Live } from './live.ts';
+import { withNewest, withOlder, type Known, type MessagesPage } from './known.ts';
+import { afterEvents, liveOf, type Live } from './live.ts';
 import type { Sent } from './send.ts';
 
 const pageSize = 100;
@@ -88,45 +92,27 @@ interface Messages {
   readonly loadOlder: () => Promise<void>;
 }
 
-interface MessagesPage {
-  readonly messages: readonly ThreadItem[];
-  readonly next?: number;
-}
-
 function useMessages(threadId: string): Messages {
-  const path = `/v1/threads/${encodeURIComponent(threadId)}/messages`;
-  const newest = useQuery<MessagesPage>(withQuery(path, { order: 'desc', limit: pageSize }), idleMs);
-  const [known, setKnown] = useState<{ items: readonly ThreadItem[]; older?: number | undefined; begun: boolean }>({
-    items: [],
-    begun: false,
-  });
-  const [failure, setFailure] = useState<ApiError>();
-  useEffect(() => setKnown({ items: [], begun: false }), [threadId]);
+  const path = withQuery(`/v1/threads/${encodeURIComponent(threadId)}/messages`, { order: 'desc', limit: pageSize });
+  const newest = useQuery<MessagesPage>(path, idleMs);
+  const [known, setKnown] = useState<Known>();
+  useEffect(() => setKnown(undefined), [threadId]);
   useEffect(() => {
     const { data } = newest;
-    if (!data) return;
-    setKnown((now) => ({
-      items: mergedItems(now.items, data.messages.toReversed()),
-      older: now.begun ? now.older : data.next,
-      begun: true,
-    }));
+    if (data) setKnown((now) => withNewest(now, data));
   }, [newest.data]);
-  const loadOlder = async () => {
-    try {
-      const page = await api<MessagesPage>(withQuery(path, { order: 'desc', limit: pageSize, before: known.older }));
-      setKnown((now) => ({ ...now, items: mergedItems(page.messages.toReversed(), now.items), older: page.next }));
-      setFailure(undefined);
-    } catch (error) {
-      setFailure(asApiError(error));
-    }
-  };
+  const before = known?.older;
+  const older = useAct(async () => {
+    const page = await api<MessagesPage>(withQuery(path, { before }));
+    setKnown((now) => (now && now.older === before ? withOlder(now, page) : now));
+  });
   return {
-    items: known.items,
-    error: newest.error ?? failure,
-    loading: newest.loading && !known.begun,
+    items: known?.items ?? [],
+    error: newest.error ?? older.error,
+    loading: newest.loading && known === undefined,
     reload: newest.reload,
-    older: known.older,
-    loadOlder,
+    older: before,
+    loadOlder: older.run,
   };
 }
 

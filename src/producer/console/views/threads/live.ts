@@ -1,5 +1,4 @@
 import type { RunEvent } from '../../../../shared/contract/event.ts';
-import type { ThreadItem } from '../../../../shared/contract/thread/thread-items.ts';
 
 /** What a run shows while it answers, beside what the thread has already. */
 export interface Live {
@@ -71,11 +70,4 @@ function afterEvent(live: Live, event: RunEvent): Live {
 
 function ended(live: Live, status: string, problem: string | undefined): Live {
   return { ...live, calls: new Map(), waits: undefined, isStale: true, end: { status, problem } };
-}
-
-/** The items that are known, with a page that was read just now: what was live is as the page says. */
-export function mergedItems(known: readonly ThreadItem[], page: readonly ThreadItem[]): readonly ThreadItem[] {
-  const fresh = new Set(page.map(({ seq }) => seq));
-  const kept = known.filter(({ seq }) => seq !== undefined && !fresh.has(seq));
-  return [...kept, ...page].sort((a, b) => (a.seq ?? Infinity) - (b.seq ?? Infinity) || 0);
 }

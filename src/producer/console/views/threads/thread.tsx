@@ -2,17 +2,20 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import type { ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
-import { api, useQuery, withQuery, type Query } from '../../api.ts';
+import { api, withQuery } from '../../api.ts';
+import { useQuery, type Query } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Confirm, Dialog, useAct } from '../../ui/dialog.tsx';
 import { Form, TextField } from '../../ui/form.tsx';
 import { Money } from '../../ui/money.tsx';
 import { notify } from '../../ui/notice.tsx';
+import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
+import { EraseThread } from '../erase/erase-thread.tsx';
 import { Conversation } from './conversation.tsx';
 import { ThreadState } from './threads.tsx';
 import './threads.css';
@@ -48,7 +51,7 @@ function Missing({ id, thread }: { id: string; thread: Query<Thread> }) {
 
 function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
   const { threadId, title, agentId, createdAt, updatedAt, taskId, session, suspendedBy } = thread;
-  const [dialog, setDialog] = useState<'delete' | 'rename'>();
+  const [dialog, setDialog] = useState<'delete' | 'rename' | 'erase'>();
   return (
     <div class="thread">
       <div class="view-head">
@@ -62,9 +65,15 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
             <button type="button" class="quiet" onClick={() => setDialog('delete')}>
               Delete
             </button>
+            {may('admin') && (
+              <button type="button" class="quiet tone-bad" onClick={() => setDialog('erase')}>
+                Erase
+              </button>
+            )}
           </span>
         )}
       </div>
+      <ScriptedFleet />
       {query.error && <Problem error={query.error} retry={query.reload} />}
       {suspendedBy && (
         <p class="away">
@@ -126,6 +135,7 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
         ]}
       />
       {dialog === 'delete' && <Delete thread={thread} onClose={() => setDialog(undefined)} />}
+      {dialog === 'erase' && <EraseThread thread={thread} onClose={() => setDialog(undefined)} />}
       {dialog === 'rename' && <Rename thread={thread} onDone={query.reload} onClose={() => setDialog(undefined)} />}
     </div>
   );
@@ -141,7 +151,8 @@ function Delete({ thread: { threadId, title }, onClose }: { thread: Thread; onCl
   return (
     <Confirm title="Delete the thread?" act="Delete it" danger onConfirm={remove} onClose={onClose}>
       <p>
-        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back.
+        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back. Its
+        runs stay, with what they were asked and answered; an operator erases both.
       </p>
     </Confirm>
   );

@@ -1,33 +1,29 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
-import { api, useQuery, withQuery } from '../../api.ts';
+import { api, withQuery } from '../../api.ts';
+import { usePaged, type PagedSource } from '../../paged.ts';
+import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter } from '../../ui/filters.tsx';
 import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
-import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { sendMessage } from './send.ts';
 
-interface Page {
-  readonly threads: readonly Thread[];
-  readonly cursor?: string;
-}
-
 const everyMs = 4_000;
+const pageSize = 100;
 
 /** The threads of the tenant, last changed first. */
 export function ThreadsView() {
   const [{ agent, new: dialog }, setUrl] = useUrlState();
-  const { data, error, loading, reload } = useQuery<Page>(withQuery('/v1/threads', { agent, limit: 100 }), everyMs);
+  const { items, error, more, loadMore, reload } = usePaged(threadsOf(agent), everyMs);
   const agents = useQuery<{ agents: readonly AgentView[] }>('/v1/agents').data?.agents ?? [];
-  const older = useOlder(agent, data);
-  const threads = [...(data?.threads ?? []), ...older.threads];
   return (
     <div class="list-view">
       <div class="view-head">
@@ -47,8 +43,9 @@ export function ThreadsView() {
         <SelectFilter name="agent" label="Agent" choices={agents.map(({ id }) => id)} />
       </Filters>
       {error && <Problem error={error} retry={reload} />}
-      {loading && <Loading what="Reading the threads" />}
-      {data && threads.length === 0 && (
+      {!items && !error && <Loading what="Reading the threads" />}
+      {items?.length === 0 && more && <Further what="threads" {...{ loadMore }} />}
+      {items?.length === 0 && !more && (
         <Empty title={agent ? `No thread of ${agent}.` : 'There is no thread yet.'}>
           <p>
             Begin one here, or give a run a thread: <code>millrace chat AGENT</code>, or{' '}
@@ -56,19 +53,31 @@ export function ThreadsView() {
           </p>
         </Empty>
       )}
-      {threads.length > 0 && (
+      {items && items.length > 0 && (
         <Table
           label="Threads"
           {...{ columns }}
-          rows={threads}
+          rows={items}
           keyOf={({ threadId }) => threadId}
           hrefOf={({ threadId }) => `/threads/${encodeURIComponent(threadId)}`}
-          onEnd={older.load}
+          onEnd={loadMore}
         />
       )}
       {dialog && <NewThread agents={agents} onClose={() => setUrl({ new: undefined })} />}
     </div>
   );
+}
+
+function threadsOf(agent: string | undefined): PagedSource<Thread> {
+  return {
+    name: agent ?? '',
+    read: async (cursor, signal) => {
+      const path = withQuery('/v1/threads', { agent, limit: pageSize, cursor });
+      const page = await api<{ threads: readonly Thread[]; cursor?: string }>(path, { signal });
+      return { items: page.threads, cursor: page.cursor };
+    },
+    keyOf: ({ threadId }) => threadId,
+  };
 }
 
 const columns: readonly Column<Thread>[] = [
@@ -92,24 +101,6 @@ export function ThreadState({ thread: { lockOwner, suspendedBy, waiting } }: { t
   if (suspendedBy) return <Status status="suspended" label={`waits${queue}`} />;
   if (lockOwner) return <Status status="running" label={`answers${queue}`} />;
   return <Status status="idle" tone="quiet" label={`idle${queue}`} />;
-}
-
-/** Pages behind the first, which is read again and again: a thread that moved up is shown there. */
-function useOlder(agent: string | undefined, first: Page | undefined) {
-  const [state, setState] = useState<{ threads: readonly Thread[]; cursor?: string | undefined; begun: boolean }>({
-    threads: [],
-    begun: false,
-  });
-  useEffect(() => setState({ threads: [], begun: false }), [agent]);
-  const load = () => {
-    const cursor = state.begun ? state.cursor : first?.cursor;
-    if (cursor === undefined) return;
-    void api<Page>(withQuery('/v1/threads', { agent, limit: 100, cursor })).then((page) =>
-      setState((now) => ({ threads: [...now.threads, ...page.threads], cursor: page.cursor, begun: true })),
-    );
-  };
-  const above = new Set(first?.threads.map(({ threadId }) => threadId));
-  return { threads: state.threads.filter(({ threadId }) => !above.has(threadId)), load };
 }
 
 function NewThread({ agents, onClose }: { agents: readonly AgentView[]; onClose: () => void }) {

@@ -5,13 +5,17 @@ export const maxEvents = 10_000;
 
 export interface EventList {
   readonly events: readonly RunEvent[];
+  /** Those without what comes in masses: the same list until another one of them comes. */
+  readonly notable: readonly RunEvent[];
   /** The last number that came, deltas included: where a stream goes on. */
   readonly lastSequence: number;
   readonly dropped: number;
 }
 
-export const noEvents: EventList = { events: [], lastSequence: 0, dropped: 0 };
+export const noEvents: EventList = { events: [], notable: [], lastSequence: 0, dropped: 0 };
 
+/** What steps and calls are made of, which the page reads from the steps of the run. */
+const masses = /^(step|text|reasoning|tool\.call|tool\.execute|subagent)\./;
 const deltas: ReadonlySet<string> = new Set(['text.delta', 'reasoning.delta', 'tool.call.delta']);
 
 /** The list with what came since. Deltas are read as text, and not listed; what came before is not listed again. */
@@ -21,8 +25,10 @@ export function withEvents(list: EventList, arrived: readonly RunEvent[]): Event
   if (!last) return list;
   const all = [...list.events, ...fresh.filter(({ type }) => !deltas.has(type))];
   const over = Math.max(0, all.length - maxEvents);
+  const notable = fresh.filter(({ type }) => !masses.test(type));
   return {
     events: over === 0 ? all : all.slice(over),
+    notable: notable.length === 0 ? list.notable : [...list.notable, ...notable],
     lastSequence: last.sequenceNumber,
     dropped: list.dropped + over,
   };
@@ -39,9 +45,17 @@ export function typesIn(events: readonly RunEvent[]): readonly (readonly [type: 
 export function matching(events: readonly RunEvent[], type: string, text: string): readonly RunEvent[] {
   const wanted = text.trim().toLowerCase();
   return events.filter(
-    (event) =>
-      (type === '' || event.type === type) && (wanted === '' || JSON.stringify(event).toLowerCase().includes(wanted)),
+    (event) => (type === '' || event.type === type) && (wanted === '' || textOf(event).includes(wanted)),
   );
+}
+
+const texts = new WeakMap<RunEvent, string>();
+
+/** Made once: ten thousand of them are looked through again with each letter that is typed. */
+function textOf(event: RunEvent): string {
+  const text = texts.get(event) ?? JSON.stringify(event).toLowerCase();
+  texts.set(event, text);
+  return text;
 }
 
 /** What an event is about, in a few words. */

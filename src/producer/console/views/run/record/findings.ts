@@ -6,7 +6,7 @@ import { allCalls, anchorOfCall } from './waterfall.ts';
 /** Something that a policy, a guard or a person said about a run. */
 export interface Finding {
   readonly at: string;
-  readonly kind: 'policy' | 'flow' | 'loop' | 'leak' | 'money' | 'tools';
+  readonly kind: 'policy' | 'flow' | 'loop' | 'leak' | 'money' | 'tools' | 'outcome';
   readonly action: string;
   /** Was something stopped? */
   readonly isStop: boolean;
@@ -41,9 +41,19 @@ export function findingsOf(steps: RunSteps, events: readonly RunEvent[]): readon
     ...policyFinding(each, each.stepNumber ? `the model call of step ${each.stepNumber}` : 'a model call'),
     anchor: undefined,
   }));
-  return [...calls, ...modelCalls, ...events.flatMap((event) => findingIn(event) ?? [])].sort((a, b) =>
-    a.at < b.at ? -1 : a.at > b.at ? 1 : 0,
-  );
+  const ofEvents = events.flatMap((event) => lostOutcome(event, steps) ?? findingIn(event) ?? []);
+  return [...calls, ...modelCalls, ...ofEvents].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+/** A call that may or may not have taken effect. Its event names no step. */
+function lostOutcome(event: RunEvent, { runId, steps }: RunSteps): Finding | undefined {
+  if (event.type !== 'tool.outcome_unknown') return undefined;
+  const { timestamp: at, toolCallId, toolName: about } = event;
+  const isIt = (step: RunSteps['steps'][number]) => allCalls([step]).some((call) => call.toolCallId === toolCallId);
+  const step = steps.findLast((one) => (one.startedAt ?? '') <= at && isIt(one));
+  const anchor = step && anchorOfCall(runId, step.stepNumber, toolCallId);
+  const text = 'it may have taken effect, and was not made again by itself';
+  return { at, kind: 'outcome', action: 'outcome unknown', isStop: true, about, text, by: '', anchor };
 }
 
 type PolicyWords = RunSteps['policy'][number];

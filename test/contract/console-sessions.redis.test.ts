@@ -1,0 +1,3 @@
+import { consoleSessionsContract } from './console-sessions.ts';
+
+consoleSessionsContract('Redis', () => undefined);
