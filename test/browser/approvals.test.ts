@@ -26,10 +26,11 @@ async function openItem(page: Page, visit: (path: string) => Promise<void>, run:
 
 describeInBrowser('the inbox of approvals', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   test('a call is approved with edited arguments while every worker is killed, and the run ends with them', async () => {
-    const world = await makeWorld({ producer: true, workers: 2 });
+    // Longer than a busy machine starves a worker.
+    const world = await makeWorld({ producer: true, workers: 2, env: { LOCK_DURATION_MS: '8000' } });
     const run = await world.submit('gated', [
       { calls: [{ name: 'pay', args: paid }] },
       { text: 'It is paid.', hold: { gate: 'answer', afterPieces: 1 } },
@@ -117,7 +118,7 @@ describeInBrowser('the inbox of approvals', () => {
   });
 
   test('what comes and goes is shown without a reload, in the list, in the navigation and in the title', async () => {
-    const world = await makeWorld({ producer: true });
+    const world = await makeWorld({ producer: true, env: { LOCK_DURATION_MS: '15000' } });
     const opened = await browser.open({ url: world.url });
     const { page } = opened;
     await opened.visit('/approvals');
@@ -141,7 +142,7 @@ describeInBrowser('the inbox of approvals', () => {
   });
 
   test('everything is done from the keyboard: from the list to a question that is answered', async () => {
-    const world = await makeWorld({ producer: true });
+    const world = await makeWorld({ producer: true, env: { LOCK_DURATION_MS: '15000' } });
     const older = await asked(world, 'charge', { id: '1' });
     const run = await asked(world, 'ask_user', { question: 'Which colour?', choices: ['red', 'blue'] });
     const opened = await browser.open({ url: world.url });

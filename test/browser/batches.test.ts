@@ -9,7 +9,7 @@ const held = (gate: string) => planInput({ text: 'one two', hold: { gate, afterP
 
 describeInBrowser('batches', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   test('a file is looked at, uploaded and started, and its progress is watched to the end', async () => {
     const { current: world } = shared;

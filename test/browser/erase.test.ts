@@ -12,7 +12,7 @@ const keys = `${apiKeys},${sha256('key-of-writer')}:default:read+write+approve`;
 
 describeInBrowser('erasing in the console', () => {
   const browser = useBrowser();
-  const world = useConsoleWorld({ env: { MILLRACE_API_KEYS: keys, LOCK_DURATION_MS: '15000' } });
+  const world = useConsoleWorld({ env: { MILLRACE_API_KEYS: keys } });
 
   const open = async (path: string, key = 'key-of-all', width?: number) => {
     const opened = await browser.open({ url: world.current.url, ...(width !== undefined && { width }) });

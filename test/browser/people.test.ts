@@ -13,7 +13,7 @@ const paid = { id: 'p', to: 'kim', amount: 50, currency: 'EUR' };
 
 describeInBrowser('what more than one person, or a person who has to look closer, decides', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   test('a call that needs two people goes on with the second one, and no one of them counts twice', async () => {
     const { current: world } = shared;

@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '../..');
 
 describeInBrowser('files that the page of a run gives', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000', MILLRACE_AGENTS: join(root, 'agents') } });
+  const shared = useConsoleWorld({ env: { MILLRACE_AGENTS: join(root, 'agents') } });
 
   /** The page of a run that has looked something up, and a folder for what it gives. */
   async function runPage() {

@@ -42,7 +42,7 @@ describeInBrowser('the page of a run with a call whose outcome got lost', () => 
 
 describeInBrowser('the page of a run with data that may not go everywhere', () => {
   const browser = useBrowser();
-  const env = { LOCK_DURATION_MS: '15000', MILLRACE_AGENTS: join(import.meta.dirname, '../fixtures/flow-agents') };
+  const env = { MILLRACE_AGENTS: join(import.meta.dirname, '../fixtures/flow-agents') };
   const shared = useConsoleWorld({ env });
   const steal = [
     { calls: [{ name: 'fetch_page' }] },
@@ -76,7 +76,7 @@ describeInBrowser('the page of a run with data that may not go everywhere', () =
 
 describeInBrowser('the page of a run that failed', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   test('redrives it: it goes on under the same address, and what was finished is not done again', async () => {
     const { current: world } = shared;

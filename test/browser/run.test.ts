@@ -10,7 +10,7 @@ const noCorrections = { limits: { maxCorrections: 0 } };
 
 describeInBrowser('the page of a run', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   async function failedRun(): Promise<string> {
     const { mill } = shared.current;

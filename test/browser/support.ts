@@ -78,7 +78,9 @@ export function useConsoleWorld(options: WorldOptions = {}): { readonly current:
   const holder: { world?: World } = {};
   beforeAll(async () => {
     buildConsole();
-    holder.world = await World.start({ workers: 1, producer: true, ...options });
+    // A browser keeps the machine busy: a short lease would lapse.
+    const env = { LOCK_DURATION_MS: '15000', ...options.env };
+    holder.world = await World.start({ workers: 1, producer: true, ...options, env });
   });
   afterAll(async () => {
     await holder.world?.dispose();

@@ -5,7 +5,7 @@ import { describeInBrowser, useBrowser, useConsoleWorld } from './support.ts';
 
 describeInBrowser('threads', () => {
   const browser = useBrowser();
-  const shared = useConsoleWorld({ env: { LOCK_DURATION_MS: '15000' } });
+  const shared = useConsoleWorld();
 
   test('a conversation is begun, and its answer is read while it is written', async () => {
     const { current: world } = shared;
