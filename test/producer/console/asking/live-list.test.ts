@@ -19,7 +19,10 @@ function runOf(number: number): RunView {
   const at = new Date(number * 1_000).toISOString();
   return { runId: idOf(number), createdAt: at, endedAt: at } as RunView;
 }
-const idOf = (number: number) => String(number).padStart(6, '0');
+// Ids made of execution ids say nothing about the time.
+const turned = (text: string) => [...text].toReversed().join('');
+const idOf = (number: number) => turned(String(number).padStart(6, '0'));
+const numberOf = (runId: string) => Number(turned(runId));
 
 /** A list over runs that the test adds to. */
 function world(numbers: readonly number[]) {
@@ -40,7 +43,7 @@ function world(numbers: readonly number[]) {
       const cursor = fitting.length > pageSize ? String(found.at(-1)) : undefined;
       return { runs: found.map(runOf), cursor };
     },
-    run: async (runId) => runOf(Number(runId)),
+    run: async (runId) => runOf(numberOf(runId)),
   };
   const list = new LiveList(source, (next) => (shown = next), leave.signal, page);
   return {
@@ -52,7 +55,7 @@ function world(numbers: readonly number[]) {
       for (let number = from; number <= to; number++) runs.add(number);
     },
     shown: () => shown,
-    numbers: () => shown.runs.map(({ runId }) => Number(runId)),
+    numbers: () => shown.runs.map(({ runId }) => numberOf(runId)),
   };
 }
 

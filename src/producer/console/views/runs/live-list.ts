@@ -44,7 +44,7 @@ export class LiveList {
   readonly #leave: AbortSignal;
   readonly #show: (shown: ShownRuns) => void;
   readonly #poll: Poll;
-  /** By id, which is also their order: newer ids are greater. Another map when the list begins anew. */
+  /** By id. Another map when the list begins anew. */
   #runs = new Map<string, RunView>();
   #cursor: string | undefined;
   #isFirst = true;
@@ -100,7 +100,7 @@ export class LiveList {
       const page = await this.#source.page({ cursor, after }, this.#leave);
       runs.push(...page.runs);
       ({ cursor } = page);
-      reaches = !known || cursor === undefined || page.runs.some(({ runId }) => runId <= known.runId);
+      reaches = !known || cursor === undefined || page.runs.some((run) => newestFirst(run, known) >= 0);
     }
     if (this.#isFirst || !reaches || this.#runs.size > mostRuns) {
       this.#runs = new Map();
@@ -132,7 +132,7 @@ export class LiveList {
 
   #newest(): RunView | undefined {
     return [...this.#runs.values()].reduce<RunView | undefined>(
-      (newest, run) => (newest === undefined || run.runId > newest.runId ? run : newest),
+      (newest, run) => (newest === undefined || newestFirst(run, newest) < 0 ? run : newest),
       undefined,
     );
   }
@@ -143,7 +143,13 @@ export class LiveList {
 
   #draw(error: ApiError | undefined): void {
     if (this.#leave.aborted) return;
-    const runs = [...this.#runs.values()].sort((a, b) => (a.runId < b.runId ? 1 : -1));
+    const runs = [...this.#runs.values()].sort(newestFirst);
     this.#show({ runs, error, more: this.#cursor !== undefined });
   }
+}
+
+/** The order of the server. An id made of an execution id, as those of batches and threads, says nothing about the time. */
+function newestFirst(a: RunView, b: RunView): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? 1 : -1;
+  return a.runId === b.runId ? 0 : a.runId < b.runId ? 1 : -1;
 }
