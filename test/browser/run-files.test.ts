@@ -44,7 +44,7 @@ describeInBrowser('files that the page of a run gives', () => {
   test('a run that is saved as a test passes with vitest, and fails once the agent would go another way', async () => {
     const { page, run, folder, opened } = await runPage();
     await page.getByRole('button', { name: 'Save as test' }).click();
-    await page.getByText('put the test and its export beside each other').waitFor();
+    await page.getByText('put them beside each other').waitFor();
     const saved = [`support-${run.runId}.export.json`, `support-${run.runId}.test.ts`];
     await until('both are saved', () => saved.every((name) => readdirSync(folder).includes(name)));
     opened.checkComplaints();

@@ -35,6 +35,34 @@ describeInBrowser('the page of a run', () => {
     await page.reload();
     await call.getByText('4711').waitFor();
     await page.locator('details.part-bad > summary:focus').waitFor();
+    // The cause is in the message, and what the tool takes beside what it got.
+    await page.getByRole('alert').getByText('look with {"order":"4711"}').waitFor();
+    await call.getByText('What look takes').waitFor();
+    // A step that the reader has closed opens for a call in it.
+    await page.locator('details.part').filter({ hasText: 'Step 1' }).first().locator('> summary').click();
+    await expect.poll(() => call.count()).toBe(0);
+    await page.getByRole('list', { name: 'Timeline' }).getByRole('button', { name: /^look/ }).click();
+    await call.getByText('4711').waitFor();
+  });
+
+  test('a run that was stopped shows what was said so far, and why it was stopped', async () => {
+    const { current } = shared;
+    const hold = { gate: 'stopped-answer', afterPieces: 2 };
+    const run = await current.submit('plain', [{ text: 'one two three four', hold }]);
+    await current.provider.gates.reached('stopped-answer');
+    const opened = await browser.open({ url: current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${run.runId}`);
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel this run?' });
+    await dialog.getByLabel('Reason').fill('asked for something else');
+    await dialog.getByRole('button', { name: 'Cancel the run' }).click();
+    await page.getByText('Cancelled: asked for something else').waitFor();
+    await page
+      .getByLabel('text so far')
+      .getByText(/^one two/)
+      .waitFor();
+    await opened.checkView('run-stopped');
   });
 
   test('days later, when the record is gone, the archive has the call that failed and its arguments', async () => {
@@ -73,7 +101,7 @@ describeInBrowser('the page of a run', () => {
     await page.getByRole('heading', { name: 'By model' }).waitFor();
     await opened.checkView('run-cost');
     await page.getByRole('tab', { name: 'Request' }).click();
-    await page.getByText('What the model was shown before its first answer').waitFor();
+    await page.getByText('The conversation before its first answer').waitFor();
     expect(await page.getByRole('tabpanel').textContent()).toContain('4711');
     opened.checkComplaints();
   });
@@ -116,6 +144,9 @@ describeInBrowser('the page of a run', () => {
     expect(await page.evaluate<string>('navigator.clipboard.readText()')).toContain('mill.enqueue({');
 
     await page.getByRole('button', { name: 'Run again' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Run it again?' });
+    await dialog.getByText('look').waitFor();
+    await dialog.getByRole('button', { name: 'Run again' }).click();
     await page.waitForURL((url) => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(runId));
     await page.getByText('tool_failed').first().waitFor();
     const again = page.url().split('/').at(-1) ?? '';

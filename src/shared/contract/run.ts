@@ -1,3 +1,4 @@
+import { clip } from '../base/text.ts';
 import { reservedJobFields } from './reserved.ts';
 import { z } from 'zod';
 import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
@@ -312,7 +313,8 @@ export const runRecord = z.object({
   /** How often its wait was ended, and the epoch at which that happened last. */
   resumes: z.int().min(0).optional(),
   resumedEpoch: z.int().min(0).optional(),
-  /** The epoch at which it was redriven last. */
+  /** How often it was redriven, and the epoch at which that happened last. */
+  redrives: z.int().min(0).optional(),
   redrivenEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
   /** Its log says so already: it waits for its children to end, and then ends itself. */
@@ -341,10 +343,15 @@ export const runRecord = z.object({
 export type RunRecord = z.infer<typeof runRecord>;
 
 /** The public view of a run: the record without what only the machinery needs. */
+/** Characters of an input that lists show. */
+export const maxPreviewChars = 160;
+
 export const runView = z.object({
   runId,
   /** What was asked for. Absent in lists. */
   request: runRequest.optional(),
+  /** How its input begins, on one line. Absent where it has no text, and for what an earlier version made. */
+  inputPreview: z.string().max(maxPreviewChars).optional(),
   executionId: publicId.optional(),
   agent: z.string(),
   thread: z.string().optional(),
@@ -414,6 +421,7 @@ export function viewOf(
   const deadline = deadlineOf(record);
   return {
     runId: record.runId,
+    inputPreview: previewOf(request.input) || undefined,
     executionId,
     agent,
     thread,
@@ -450,8 +458,19 @@ export function viewOf(
     durationMs: durationOf(record),
     lastSequence: record.lastSequence,
     worker: record.worker,
-    recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
+    recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0) - (record.redrives ?? 0)),
   };
+}
+
+/** How an input begins, on one line. */
+export function previewOf(input: string): string {
+  return clip(
+    input
+      .slice(0, 4 * maxPreviewChars)
+      .replaceAll(/\s+/g, ' ')
+      .trim(),
+    maxPreviewChars,
+  );
 }
 
 /** The files of a run's input, as far as they are known by now. */

@@ -1,10 +1,10 @@
 import type { RedisConnection } from '../connect.ts';
 import { legibleRecord } from '../../contract/run-record.ts';
-import { runRecord, type Lineage, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
+import { previewOf, runRecord, type Lineage, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
 import { defined } from '../../base/collections.ts';
 
 const unlisted = ['request', 'files', 'parent', 'unfinished'];
-/** A record without what no list shows: the input of the run and its files, the conversation that it began with, and what it left without an answer. */
+/** A record without what no list shows: the input of the run, but for how it begins, and its files, the conversation that it began with, and what it left without an answer. */
 const listedFields = Object.keys(runRecord.shape).filter((field) => !unlisted.includes(field));
 const hashFields = ['listedRequest', 'listedParent', ...listedFields];
 
@@ -12,7 +12,17 @@ const hashFields = ['listedRequest', 'listedParent', ...listedFields];
 export function listedRequestOf(request: RunRequest): RunRequestInput {
   const { agent, executionId, thread, batch, metadata, delayMs, deadlineMs, taskRun } = request;
   const task = taskRun && { adapter: taskRun.adapter };
-  return { agent, input: '', executionId, thread, batch, metadata, delayMs, deadlineMs, taskRun: task };
+  return {
+    agent,
+    input: previewOf(request.input),
+    executionId,
+    thread,
+    batch,
+    metadata,
+    delayMs,
+    deadlineMs,
+    taskRun: task,
+  };
 }
 
 /** The same of the lineage. */

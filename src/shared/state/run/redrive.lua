@@ -20,6 +20,7 @@ local last = decoded(redis.call('LINDEX', KEYS[2], -1))
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
   'held', '0', 'crashes', '0', 'blame', '0', 'excuses', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1,
   'redrivenEpoch', run[5])
+if run[5] ~= '0' then redis.call('HINCRBY', KEYS[1], 'redrives', 1) end
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'unfinished', 'cancel', 'requeues', 'workedMs', 'unarchived')
 -- What the counters of the tenant have of this run already.
 local counted = redis.call('HMGET', KEYS[1], 'attempts', 'toolCalls', 'toolErrors')

@@ -1,5 +1,6 @@
 import { useLocation } from 'preact-iso/router';
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
+import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { api } from '../../api.ts';
@@ -15,20 +16,22 @@ import { bytesOf, exportOf } from './download.ts';
 import { againOf, shownAgain } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
 import { savedTest } from './record/saved-test.ts';
+import { allCalls } from './record/waterfall.ts';
 
 export interface ActionsProps {
   readonly run: RunView;
-  /** Runs that worked for it. */
-  readonly childCount: number;
+  /** Undefined: they are being read. */
+  readonly steps: RunSteps | undefined;
   readonly onChanged: () => Promise<void>;
   readonly onRedriven: () => void;
 }
 
 /** What can be done with a run. Each needs a right of the key; what that lacks is not offered. */
 export function Actions(props: ActionsProps) {
-  const { run } = props;
+  const { run, steps } = props;
   const { request } = run;
-  const [asking, setAsking] = useState<'cancel' | 'redrive' | 'erase'>();
+  const [asking, setAsking] = useState<'again' | 'cancel' | 'redrive' | 'erase'>();
+  const called = useMemo(() => [...new Set(allCalls(steps?.steps ?? []).map(({ toolName }) => toolName))], [steps]);
   const { route } = useLocation();
   const isOver = isTerminalStatus(run.status);
   const again = useAct(async () => {
@@ -45,12 +48,21 @@ export function Actions(props: ActionsProps) {
     <div class="stack-small">
       <div class="row" role="toolbar" aria-label="What can be done with this run">
         {canStart && (
-          <button type="button" disabled={again.busy} onClick={() => void again.run()}>
+          <button
+            type="button"
+            disabled={again.busy}
+            title="Asks the same once more, from the beginning, as a new run"
+            onClick={() => (called.length > 0 ? setAsking('again') : void again.run())}
+          >
             {again.busy ? 'Asking…' : 'Run again'}
           </button>
         )}
         {canStart && (
-          <a class="button" href={`/runs/new?again=${encodeURIComponent(run.runId)}`}>
+          <a
+            class="button"
+            href={`/runs/new?again=${encodeURIComponent(run.runId)}`}
+            title="Opens the form of a new run with what this one was asked"
+          >
             Edit and run again
           </a>
         )}
@@ -60,7 +72,11 @@ export function Actions(props: ActionsProps) {
           </button>
         )}
         {may('write') && run.status === 'failed' && (
-          <button type="button" onClick={() => setAsking('redrive')}>
+          <button
+            type="button"
+            title="Goes on where it failed, under the same id: what is finished is kept, and not paid again"
+            onClick={() => setAsking('redrive')}
+          >
             Redrive
           </button>
         )}
@@ -85,9 +101,24 @@ export function Actions(props: ActionsProps) {
         )}
       </div>
       {error && <Problem error={error} />}
+      {asking === 'again' && (
+        <Confirm
+          title="Run it again?"
+          act="Run again"
+          onConfirm={async () => void (await again.run())}
+          onClose={() => setAsking(undefined)}
+        >
+          <p>A new run begins from the beginning. Its model may call these tools again, with all that they do:</p>
+          <p>
+            <code>{called.join(', ')}</code>
+          </p>
+        </Confirm>
+      )}
       {asking === 'cancel' && <Cancel {...props} onClose={() => setAsking(undefined)} />}
       {asking === 'redrive' && <Redrive {...props} onClose={() => setAsking(undefined)} />}
-      {asking === 'erase' && <EraseRun {...props} onClose={() => setAsking(undefined)} />}
+      {asking === 'erase' && (
+        <EraseRun {...props} childCount={steps?.children.length ?? 0} onClose={() => setAsking(undefined)} />
+      )}
     </div>
   );
 }
@@ -99,7 +130,7 @@ function useFiles({ runId, agent }: RunView) {
     saveFile(exportName, new Blob([await exportOf(runId)], { type: 'application/json' }));
     if (what === 'export') return;
     saveFile(`${name}.test.ts`, new Blob([savedTest({ exportName, agent, runId })], { type: 'text/plain' }));
-    notify('Two files: put the test and its export beside each other.');
+    notify('Two files: put them beside each other, and run the test with `npx vitest run`.');
   });
 }
 
@@ -142,13 +173,19 @@ function Redrive({ run, onChanged, onRedriven, onClose }: AskProps) {
   const onConfirm = async () => {
     const body = isLate ? { deadlineMs: Math.round(Number(minutes) * 60_000) } : {};
     await api(`/v1/runs/${encodeURIComponent(run.runId)}/redrive`, { method: 'POST', body });
-    notify('The run goes on where it had failed.');
+    notify('The run is queued again.');
     onRedriven();
     await onChanged();
   };
   return (
     <Confirm title="Redrive this run?" act="Redrive" onConfirm={onConfirm} onClose={onClose}>
       <p>It goes on where it failed, under the same id. Steps that are finished are kept, and not paid again.</p>
+      {run.error && !run.error.retryable && (
+        <p class="tone-wait">
+          It failed with <code>{run.error.code}</code>: unless something has changed since, it fails again in the same
+          way. To ask for something else, edit and run it again.
+        </p>
+      )}
       {isLate && (
         <TextField
           label="Minutes until its new deadline"

@@ -1,4 +1,4 @@
-import type { CallView, PolicyView } from '../../../../shared/contract/archive/run-steps.ts';
+import type { AgentThen, CallView, PolicyView } from '../../../../shared/contract/archive/run-steps.ts';
 import { Json } from '../../ui/json.tsx';
 import { Status } from '../../ui/status.tsx';
 import { formatDuration, Time } from '../../ui/time.tsx';
@@ -11,20 +11,23 @@ export interface CallProps {
   readonly runId: string;
   readonly stepNumber: number;
   readonly call: CallView;
+  /** What the agent was when the run began, where that is known. */
+  readonly agentThen: AgentThen | undefined;
   readonly target: string;
   readonly isOver: boolean;
 }
 
 /** One call of a tool: its arguments, its result or its error, and what people and policies said about it. */
-export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
+export function Call({ runId, stepNumber, call, agentThen, target, isOver }: CallProps) {
   const { toolCallId, toolName, error, durationMs, inner, childRunId, result } = call;
   const anchor = anchorOfCall(runId, stepNumber, toolCallId);
-  const innerTarget = inner.some((each) => target === anchorOfCall(runId, stepNumber, each.toolCallId));
+  const holdsTarget = inner.some((each) => target === anchorOfCall(runId, stepNumber, each.toolCallId));
   return (
     <Part
       anchor={anchor}
-      isOpen={error !== undefined || innerTarget || inner.some((each) => each.error !== undefined)}
+      isOpen={error !== undefined || inner.some((each) => each.error !== undefined)}
       isTarget={target === anchor}
+      holdsTarget={holdsTarget}
       {...(error && { tone: 'bad' as const })}
       head={
         <>
@@ -45,7 +48,7 @@ export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
           {error.kind === 'outcome_unknown' && (
             <p>It may have taken effect. Look in the system that it acts on before anybody makes it again.</p>
           )}
-          <p class="soft">Hint for the model: {error.hint.replaceAll('_', ' ')}.</p>
+          <p class="soft">The model got this error, with the advice “{error.hint.replaceAll('_', ' ')}”.</p>
         </div>
       )}
       {childRunId && (
@@ -54,6 +57,7 @@ export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
         </p>
       )}
       <Arguments call={call} />
+      {error?.kind === 'invalid_input' && <Accepted tool={agentThen?.tools.find(({ name }) => name === toolName)} />}
       <Result call={call} />
       {!result && !error && <p class="soft">{isOver ? 'It had no result when the run ended.' : 'No result yet.'}</p>}
       <Rules call={call} />
@@ -61,7 +65,7 @@ export function Call({ runId, stepNumber, call, target, isOver }: CallProps) {
         <section class="stack-small">
           <h5>Calls of its script</h5>
           {inner.map((each) => (
-            <Call key={each.toolCallId} {...{ runId, stepNumber, call: each, target, isOver }} />
+            <Call key={each.toolCallId} {...{ runId, stepNumber, call: each, agentThen, target, isOver }} />
           ))}
         </section>
       )}
@@ -111,6 +115,17 @@ function Arguments({ call: { args, modelArgs, argsMasked } }: { call: CallView }
           <Json value={modelArgs} />
         </>
       )}
+    </section>
+  );
+}
+
+/** Stands beside arguments that do not fit. */
+function Accepted({ tool }: { tool: AgentThen['tools'][number] | undefined }) {
+  if (!tool?.parameters) return null;
+  return (
+    <section class="stack-small">
+      <h5>What {tool.name} takes</h5>
+      <Json value={tool.parameters} open={3} copy={false} />
     </section>
   );
 }

@@ -1,32 +1,39 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
+import type { EventOf } from '../../../../shared/contract/event.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { Status } from '../../ui/status.tsx';
-import { Duration, Since, Time } from '../../ui/time.tsx';
+import { Duration, formatDuration, Since, Time } from '../../ui/time.tsx';
 import { LongText } from './long-text.tsx';
 import { adviceFor, callCounts, culpritOf } from './record/failure.ts';
+import { totalsOf, workedMsOf } from './record/totals.ts';
 import { waitLabels } from './record/waterfall.ts';
 
 /** What comes below is to be in sight, too. */
 const cardLines = 8;
+const mostOnOneLine = 200;
 
 export interface HeaderProps {
   readonly run: RunView;
   readonly steps: RunSteps | undefined;
+  /** Of a run that was cancelled: its last event. */
+  readonly cancelled: EventOf<'run.cancelled'> | undefined;
   readonly onGo: (anchor: string) => void;
   /** Stands before the facts. */
   readonly note?: ComponentChildren;
+  /** What can be done, above all that grows. */
+  readonly actions: ComponentChildren;
   /** Of a run that works: what its model writes. */
   readonly live?: ComponentChildren;
 }
 
 /** What a run is: its state, what it was asked, what it took, and where it belongs. */
-export function Header({ run, steps, onGo, note, live }: HeaderProps) {
-  const { runId, agent, status, error, result } = run;
+export function Header({ run, steps, cancelled, onGo, note, actions, live }: HeaderProps) {
+  const { runId, agent, status, error, result, unfinished } = run;
   return (
     <header class="stack">
       <div class="view-head">
@@ -41,8 +48,14 @@ export function Header({ run, steps, onGo, note, live }: HeaderProps) {
       </div>
       {error && <Failure {...{ run, steps, onGo }} />}
       {status === 'suspended' && <Waiting run={run} />}
+      {cancelled?.reason && (
+        <p class="waiting" role="status">
+          Cancelled: {cancelled.reason}
+        </p>
+      )}
       {note}
       <Facts run={run} steps={steps} />
+      {actions}
       <section class="grid">
         <div class="card stack-small">
           <h2>Asked</h2>
@@ -50,6 +63,15 @@ export function Header({ run, steps, onGo, note, live }: HeaderProps) {
           {run.files && <p class="soft">with {run.files.map(({ name }) => name).join(', ')}</p>}
         </div>
         {live}
+        {unfinished && unfinished.text !== '' && (
+          <div class="card stack-small">
+            <h2>
+              Text so far{' '}
+              <span class="tone-wait">· {status === 'cancelled' ? 'stopped' : 'it failed'} before the end</span>
+            </h2>
+            <LongText text={unfinished.text} label="text so far" lines={cardLines} />
+          </div>
+        )}
         {result && (
           <div class="card stack-small">
             <h2>
@@ -71,12 +93,18 @@ export function Header({ run, steps, onGo, note, live }: HeaderProps) {
 }
 
 /** Why it failed, what to do about that, and the way to the call or step where it happened. */
-function Failure({ run: { error, unfinished }, steps, onGo }: HeaderProps) {
+function Failure({ run: { error }, steps, onGo }: Pick<HeaderProps, 'run' | 'steps' | 'onGo'>) {
   if (!error) return null;
   const culprit = steps && culpritOf(steps);
   const advice = adviceFor(error.code);
   return (
     <div class="problem problem-block" role="alert">
+      {culprit?.kind === 'call' && (
+        <p>
+          <b>{culprit.call.toolName}</b>
+          {culprit.call.args !== undefined && <> with {onOneLine(culprit.call.args)}</>}: {culprit.call.error?.message}
+        </p>
+      )}
       <p>
         <code>{error.code}</code> {error.message}
       </p>
@@ -90,10 +118,14 @@ function Failure({ run: { error, unfinished }, steps, onGo }: HeaderProps) {
           </button>
         )}
         {error.retryable && <span class="soft">The same run may succeed when it is tried again.</span>}
-        {unfinished && <span class="soft">What it had brought by then is in its steps.</span>}
       </div>
     </div>
   );
+}
+
+function onOneLine(value: unknown): string {
+  const text = JSON.stringify(value) ?? '';
+  return text.length <= mostOnOneLine ? text : `${text.slice(0, mostOnOneLine)}…`;
 }
 
 /** What a run waits for, and where people end that. */
@@ -128,17 +160,16 @@ function Waiting({ run: { pending, children = [] } }: { run: RunView }) {
 }
 
 function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
-  const { usage, createdAt, startedAt, endedAt, durationMs, recoveries, worker, queue, deadlineAt, metadata } = run;
+  const { createdAt, endedAt, recoveries, worker, queue, deadlineAt, metadata } = run;
   const counts = useMemo(() => steps && callCounts(steps), [steps]);
+  const { costMicrocents, usage, stepCount } = useMemo(() => totalsOf(run, steps), [run, steps]);
   const isOver = isTerminalStatus(run.status);
   return (
     <>
       <dl class="figures">
-        <Figure name={isOver ? 'Took' : 'Working for'}>
-          {isOver ? <Duration ms={durationMs} /> : startedAt ? <Since at={startedAt} /> : '—'}
-        </Figure>
+        <Spent run={run} steps={steps} />
         <Figure name="Cost">
-          <Money microcents={run.costMicrocents} />
+          <Money microcents={costMicrocents} />
           {run.childCostMicrocents ? (
             <span class="soft">
               {' '}
@@ -158,7 +189,7 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
             '—'
           )}
         </Figure>
-        <Figure name="Steps">{formatCount(run.steps)}</Figure>
+        <Figure name="Steps">{formatCount(stepCount)}</Figure>
         <Figure name="Calls">
           {counts ? formatCount(counts.calls) : '—'}
           {counts && counts.failed > 0 && <span class="tone-bad"> {counts.failed} failed</span>}
@@ -192,6 +223,33 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
         ))}
       </dl>
     </>
+  );
+}
+
+/** How long it took, and how much of that it worked; of one that goes on, since when it does what it does now. */
+function Spent({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
+  const { status, createdAt, startedAt, durationMs, pending } = run;
+  if (isTerminalStatus(status)) {
+    const workedMs = steps && workedMsOf(steps);
+    const waited = workedMs !== undefined && durationMs !== undefined && durationMs > 1.2 * workedMs + 1_000;
+    return (
+      <Figure name="Took">
+        <Duration ms={durationMs} />
+        {waited && <span class="soft"> worked {formatDuration(workedMs)}</span>}
+      </Figure>
+    );
+  }
+  const asked = pending.map(({ requestedAt }) => requestedAt).sort()[0];
+  if (status === 'suspended' && asked !== undefined)
+    return (
+      <Figure name="Waiting for">
+        <Since at={asked} />
+      </Figure>
+    );
+  return (
+    <Figure name={startedAt ? 'Working for' : 'In the queue for'}>
+      <Since at={startedAt ?? createdAt} />
+    </Figure>
   );
 }
 

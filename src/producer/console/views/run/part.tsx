@@ -9,17 +9,19 @@ export interface PartProps {
   readonly isOpen: boolean;
   /** The reader was sent here: it opens, comes into sight and has the focus. */
   readonly isTarget: boolean;
+  /** The reader was sent to something in it: it opens, although the reader may have closed it. */
+  readonly holdsTarget?: boolean;
   readonly tone?: 'bad';
 }
 
 /** A part of the page that opens and closes. What is closed is not drawn. */
-export function Part({ anchor, head, children, isOpen, isTarget, tone }: PartProps) {
+export function Part({ anchor, head, children, isOpen, isTarget, holdsTarget = false, tone }: PartProps) {
   const [chosen, setChosen] = useState<boolean>();
   const element = useRef<HTMLDetailsElement>(null);
   const open = chosen ?? isOpen;
   useEffect(() => {
-    if (isTarget) setChosen(true);
-  }, [isTarget]);
+    if (isTarget || holdsTarget) setChosen(true);
+  }, [isTarget, holdsTarget]);
   useEffect(() => {
     if (!isTarget) return;
     element.current?.scrollIntoView({ block: 'start' });

@@ -39,21 +39,17 @@ function OneRun({ runId }: { runId: string }) {
   const state = useRun(runId);
   const { run, steps, error } = state;
   const isOver = run !== undefined && isTerminalStatus(run.status);
+  const cancelled = state.log.notable.findLast((event) => event.type === 'run.cancelled');
   const [target, go] = useTarget();
   if (!run) return error ? <Missing state={state} runId={runId} /> : <Loading what="Reading the run" />;
   return (
     <article class="stack run-page">
       {error && <Problem error={error} retry={state.reload} />}
       <Header
-        {...{ run, steps, onGo: go }}
+        {...{ run, steps, cancelled, onGo: go }}
         note={steps && <ScriptedRun steps={steps} />}
+        actions={<Actions run={run} steps={steps} onChanged={state.reload} onRedriven={state.followOn} />}
         live={!isOver && <LiveAnswer live={state.live} following={state.following} />}
-      />
-      <Actions
-        run={run}
-        childCount={steps?.children.length ?? 0}
-        onChanged={state.reload}
-        onRedriven={state.followOn}
       />
       {steps ? (
         <Parts {...{ state, steps, target, isOver, onGo: go }} />
@@ -104,7 +100,7 @@ function Parts({ state, steps, target, isOver, onGo }: PartsProps) {
 function Steps({ state, steps, target, isOver, onGo }: PartsProps) {
   const nowMs = useNow(!isOver);
   const [count, setCount] = useState(firstSteps);
-  const { runId } = steps;
+  const { runId, waits, agentThen } = steps;
   const { notable } = state.log;
   const place = useMemo(() => placeOf(target, steps), [target, steps]);
   const from = Math.min(Math.max(0, steps.steps.length - count), place);
@@ -118,7 +114,7 @@ function Steps({ state, steps, target, isOver, onGo }: PartsProps) {
     return steps.steps.slice(from).map((step, index) => {
       const hasFailed = step.calls.some(({ error }) => error !== undefined);
       const isOpen = length <= 3 || from + index === length - 1 || hasFailed;
-      return <Step key={step.stepNumber} {...{ runId, step, target, isOver, isOpen }} />;
+      return <Step key={step.stepNumber} {...{ runId, step, waits, agentThen, target, isOver, isOpen }} />;
     });
   }, [steps, from, target, isOver]);
   return (

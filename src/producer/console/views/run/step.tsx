@@ -1,4 +1,4 @@
-import type { ShownMessage, StepView } from '../../../../shared/contract/archive/run-steps.ts';
+import type { RunSteps, ShownMessage, StepView } from '../../../../shared/contract/archive/run-steps.ts';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { Status } from '../../ui/status.tsx';
 import { formatDuration, Time } from '../../ui/time.tsx';
@@ -11,6 +11,9 @@ import { allCalls, anchorOfCall, anchorOfStep, timeOf } from './record/waterfall
 export interface StepProps {
   readonly runId: string;
   readonly step: StepView;
+  /** All times at which the run waited without a worker. */
+  readonly waits: RunSteps['waits'];
+  readonly agentThen: RunSteps['agentThen'];
   /** Open when the page is opened. */
   readonly isOpen: boolean;
   /** The anchor that the reader was sent to. */
@@ -19,18 +22,17 @@ export interface StepProps {
 }
 
 /** One model call with everything around it: what was new in its request, its attempts, its answer and its calls. */
-export function Step({ runId, step, isOpen, target, isOver }: StepProps) {
+export function Step({ runId, step, waits, agentThen, isOpen, target, isOver }: StepProps) {
   const { stepNumber, model, costMicrocents, usage, calls } = step;
   const anchor = anchorOfStep(runId, stepNumber);
   const failed = calls.filter(({ error }) => error !== undefined).length;
-  const hasTarget =
-    target === anchor ||
-    allCalls([step]).some(({ toolCallId }) => target === anchorOfCall(runId, stepNumber, toolCallId));
+  const holdsTarget = allCalls([step]).some(({ toolCallId }) => target === anchorOfCall(runId, stepNumber, toolCallId));
   return (
     <Part
       anchor={anchor}
-      isOpen={isOpen || hasTarget}
+      isOpen={isOpen}
       isTarget={target === anchor}
+      holdsTarget={holdsTarget}
       head={
         <>
           <h3>Step {stepNumber}</h3>
@@ -43,7 +45,7 @@ export function Step({ runId, step, isOpen, target, isOver }: StepProps) {
             </span>
           )}
           <span class="head-end">
-            <Took from={step.startedAt} to={step.endedAt} />
+            <Took from={step.startedAt} to={step.endedAt} waits={waits} />
             {usage && <span class="soft number wide-only">{formatCount(usage.total)} tokens</span>}
             <Money microcents={costMicrocents} />
           </span>
@@ -58,7 +60,7 @@ export function Step({ runId, step, isOpen, target, isOver }: StepProps) {
         <section class="stack-small">
           <h4>Calls</h4>
           {calls.map((call) => (
-            <Call key={call.toolCallId} {...{ runId, stepNumber, call, target, isOver }} />
+            <Call key={call.toolCallId} {...{ runId, stepNumber, call, agentThen, target, isOver }} />
           ))}
         </section>
       )}
@@ -77,11 +79,26 @@ function StepStatus({ step: { answer, endedAt, attempts }, isOver }: { step: Ste
   );
 }
 
-function Took({ from, to }: { from: string | undefined; to: string | undefined }) {
+interface TookProps extends Pick<StepProps, 'waits'> {
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+}
+
+/** Without what it waited for people and others: that is no work of the step. */
+function Took({ from, to, waits }: TookProps) {
   const fromMs = timeOf(from);
   const toMs = timeOf(to);
   if (fromMs === undefined || toMs === undefined) return null;
-  return <span class="number">{formatDuration(toMs - fromMs)}</span>;
+  const waitedMs = waits.reduce((sum, wait) => {
+    const ms = Math.min(toMs, timeOf(wait.to) ?? toMs) - Math.max(fromMs, timeOf(wait.from) ?? fromMs);
+    return sum + Math.max(0, ms);
+  }, 0);
+  return (
+    <span class="number">
+      {formatDuration(toMs - fromMs - waitedMs)}
+      {waitedMs > 0 && <span class="soft"> + {formatDuration(waitedMs)} waiting</span>}
+    </span>
+  );
 }
 
 /** What happened between the step before and this one. */

@@ -7,7 +7,8 @@ import { useKeys } from '../../keys.ts';
 import { formatMoney } from '../../ui/money.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { formatDuration } from '../../ui/time.tsx';
-import { parentsIn, visibleRows, waterfallOf, type Row, type Tone, type Waterfall } from './record/waterfall.ts';
+import { foldedAxis, plainAxis, type Axis } from './record/axis.ts';
+import { parentsIn, visibleRows, waterfallOf, type Row, type Tone } from './record/waterfall.ts';
 
 /** Rows that are drawn before anybody asks for more. */
 const firstRows = 300;
@@ -32,6 +33,9 @@ export function Timeline({ steps, events, nowMs, onGo }: TimelineProps) {
     () => waterfallOf({ steps, events: attemptEvents, nowMs, opened }),
     [steps, attemptEvents, nowMs, opened],
   );
+  const [isFolded, setFolded] = useState(true);
+  const folded = useMemo(() => foldedAxis(waterfall), [waterfall]);
+  const axis = useMemo(() => (isFolded ? folded : plainAxis(waterfall)), [isFolded, folded, waterfall]);
   const parents = useMemo(() => parentsIn(waterfall.rows), [waterfall]);
   const rows = useMemo(() => visibleRows(waterfall.rows, closed), [waterfall, closed]);
   const drawn = rows.slice(0, limit);
@@ -68,12 +72,20 @@ export function Timeline({ steps, events, nowMs, onGo }: TimelineProps) {
 
   return (
     <div class="timeline">
-      <Scale waterfall={waterfall} />
+      {folded.folds.length > 0 && (
+        <p class="soft">
+          {isFolded ? 'Pauses without work are drawn short. ' : 'Pauses are drawn as long as they were. '}
+          <button type="button" class="quiet" aria-pressed={isFolded} onClick={() => setFolded(!isFolded)}>
+            Fold pauses
+          </button>
+        </p>
+      )}
+      <Scale axis={axis} fromMs={waterfall.fromMs} />
       <ol aria-label="Timeline">
         {drawn.map((row) => (
           <Line
             key={row.id}
-            {...{ row, waterfall, onRow }}
+            {...{ row, axis, onRow }}
             isCurrent={row.id === current}
             isParent={parents.has(row.id) || (row.runId !== undefined && !opened.has(row.runId))}
             isClosed={closed.has(row.id) || (row.runId !== undefined && !opened.has(row.runId))}
@@ -103,15 +115,22 @@ function useChildren() {
   return { opened, open };
 }
 
-function Scale({ waterfall: { fromMs, toMs } }: { waterfall: Waterfall }) {
+function Scale({ axis, fromMs }: { axis: Axis; fromMs: number }) {
   const ticks = [0, 0.25, 0.5, 0.75, 1];
   return (
     <div class="timeline-scale" aria-hidden="true">
       <span class="timeline-ticks">
         {ticks.map((tick) => (
           <span key={tick} style={{ '--at': tick }}>
-            {tick === 0 ? '0' : formatDuration((toMs - fromMs) * tick)}
+            {tick === 0 ? '0' : formatDuration(axis.timeAt(tick) - fromMs)}
           </span>
+        ))}
+        {axis.folds.map((fold) => (
+          <span
+            key={fold.fromMs}
+            class="timeline-fold"
+            style={{ '--from': axis.at(fold.fromMs), '--size': axis.at(fold.toMs) - axis.at(fold.fromMs) }}
+          />
         ))}
       </span>
     </div>
@@ -120,7 +139,7 @@ function Scale({ waterfall: { fromMs, toMs } }: { waterfall: Waterfall }) {
 
 interface LineProps {
   readonly row: Row;
-  readonly waterfall: Waterfall;
+  readonly axis: Axis;
   readonly isCurrent: boolean;
   readonly isParent: boolean;
   readonly isClosed: boolean;
@@ -140,13 +159,12 @@ const toneNames: Readonly<Record<Tone, string>> = {
 
 /** Of a thousand lines only those are drawn again that look otherwise. */
 function Line(props: LineProps) {
-  const { row, waterfall, isCurrent, isParent, isClosed } = props;
-  return useMemo(() => <DrawnLine {...props} />, [row, waterfall, isCurrent, isParent, isClosed]);
+  const { row, axis, isCurrent, isParent, isClosed } = props;
+  return useMemo(() => <DrawnLine {...props} />, [row, axis, isCurrent, isParent, isClosed]);
 }
 
-function DrawnLine({ row, waterfall, isCurrent, isParent, isClosed, onRow }: LineProps) {
+function DrawnLine({ row, axis, isCurrent, isParent, isClosed, onRow }: LineProps) {
   const { kind, tone, label, note, depth, fromMs, toMs, costMicrocents } = row;
-  const whole = waterfall.toMs - waterfall.fromMs;
   const duration = formatDuration(toMs - fromMs);
   const leads = row.anchor !== undefined || row.runId !== undefined;
   const name = [label, note, toneNames[tone], duration].filter(Boolean).join(', ');
@@ -187,10 +205,7 @@ function DrawnLine({ row, waterfall, isCurrent, isParent, isClosed, onRow }: Lin
         {note && <span class="line-note">{note}</span>}
       </span>
       <span class="line-bar-box" aria-hidden="true">
-        <span
-          class="line-bar"
-          style={{ '--from': (fromMs - waterfall.fromMs) / whole, '--size': (toMs - fromMs) / whole }}
-        />
+        <span class="line-bar" style={{ '--from': axis.at(fromMs), '--size': axis.at(toMs) - axis.at(fromMs) }} />
       </span>
       <span class="line-number number">{kind === 'answer' ? '' : duration}</span>
       <span class="line-number number soft wide-only">{costMicrocents > 0 ? formatMoney(costMicrocents) : ''}</span>

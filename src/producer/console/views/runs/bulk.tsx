@@ -28,6 +28,8 @@ export function Bulk({ selected, filter, counts, onDone }: BulkProps) {
   const failed = selected.filter(({ status }) => status === 'failed');
   const openCount = openStatuses.reduce((sum, status) => sum + (counts[status] ?? 0), 0);
   const failedCount = counts['failed'] ?? 0;
+  // All runs of a tenant are never meant by a slip.
+  const isFiltered = Object.keys(filter).length > 0;
   return (
     <div class="row" role="group" aria-label="Many runs at once">
       {selected.length > 0 ? (
@@ -45,14 +47,16 @@ export function Bulk({ selected, filter, counts, onDone }: BulkProps) {
           />
         </>
       ) : (
-        <>
-          <ActButton label="Cancel all open" count={openCount} onClick={() => ask({ act: 'cancel', all: true })} />
-          <ActButton
-            label="Redrive all failed"
-            count={failedCount}
-            onClick={() => ask({ act: 'redrive', all: true })}
-          />
-        </>
+        isFiltered && (
+          <>
+            <ActButton label="Cancel all open" count={openCount} onClick={() => ask({ act: 'cancel', all: true })} />
+            <ActButton
+              label="Redrive all failed"
+              count={failedCount}
+              onClick={() => ask({ act: 'redrive', all: true })}
+            />
+          </>
+        )
       )}
       {asked && (
         <Ask

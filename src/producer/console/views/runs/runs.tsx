@@ -1,5 +1,6 @@
 import { useLocation } from 'preact-iso/router';
 import { useMemo, useState } from 'preact/hooks';
+import { errorTable } from '../../../../shared/base/run-error.ts';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { asApiError, api, withQuery } from '../../api.ts';
@@ -22,6 +23,8 @@ import './runs.css';
 
 const statuses = ['queued', 'running', 'suspended', 'completed', 'failed', 'cancelled'];
 const countsMs = 10_000;
+/** All with which a run can end. */
+const runErrorCodes = Object.entries(errorTable).flatMap(([code, { scope }]) => (scope === 'admission' ? [] : [code]));
 
 interface Counts {
   readonly total: number;
@@ -54,7 +57,7 @@ export function RunsView() {
         <div class="row">
           <Bulk
             selected={selected}
-            filter={filter}
+            filter={Object.keys(problems).length === 0 ? filter : {}}
             counts={counts?.byStatus ?? {}}
             onDone={() => {
               select(new Set());
@@ -86,6 +89,8 @@ export function RunsView() {
                   Load more
                 </button>
               </>
+            ) : list.runs.length === 1 ? (
+              'There are no more.'
             ) : (
               `All ${formatCount(list.runs.length)} are here.`
             )
@@ -109,7 +114,14 @@ const columns: readonly Column<RunView>[] = [
   },
   { id: 'status', label: 'Status', width: 'minmax(7rem, 8rem)', cell: (run) => <RunState run={run} /> },
   { id: 'agent', label: 'Agent', width: 'minmax(6rem, 1fr)', cell: ({ agent }) => agent },
-  { id: 'what', label: 'Why', width: 'minmax(8rem, 1.5fr)', wideOnly: true, cell: (run) => <Why run={run} /> },
+  {
+    id: 'asked',
+    label: 'Asked',
+    width: 'minmax(8rem, 2fr)',
+    wideOnly: true,
+    cell: ({ inputPreview }) => <span title={inputPreview}>{inputPreview}</span>,
+  },
+  { id: 'note', label: 'Note', width: 'minmax(7rem, 1fr)', wideOnly: true, cell: (run) => <Note run={run} /> },
   { id: 'started', label: 'Created', width: 'minmax(6rem, 8rem)', cell: ({ createdAt }) => <Time at={createdAt} /> },
   { id: 'took', label: 'Took', width: '5.5rem', align: 'end', cell: (run) => <Took run={run} /> },
   {
@@ -133,11 +145,15 @@ function RunState({ run }: { run: RunView }) {
   return <Status status={run.status} {...(run.cancelling && { label: 'cancelling' })} />;
 }
 
-/** Why it failed, or what it waits for. */
-function Why({ run }: { run: RunView }) {
+/** Why it failed, what it waits for, or where it belongs. */
+function Note({ run }: { run: RunView }) {
   if (run.error) return <span title={run.error.message}>{run.error.code}</span>;
-  if (run.status === 'suspended') return <span>{[...new Set(run.pending.map(({ kind }) => kind))].join(', ')}</span>;
-  return <span class="soft">{run.thread ?? run.batch ?? ''}</span>;
+  if (run.status === 'suspended') {
+    const kinds = [...new Set(run.pending.map(({ kind }) => kind.replaceAll('_', ' ')))];
+    return <span>waits: {kinds.join(', ')}</span>;
+  }
+  if (run.thread !== undefined) return <span class="soft">thread {run.thread}</span>;
+  return <span class="soft">{run.batch !== undefined && `batch ${run.batch}`}</span>;
 }
 
 function Took({ run }: { run: RunView }) {
@@ -172,7 +188,7 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
           choices={(agents.data?.agents ?? []).map(({ id, name }) => ({ value: id, label: name ?? id }))}
         />
         <SelectFilter name="since" label="Created" choices={windows} />
-        <TextFilter name="errorCode" label="Error" placeholder="code, as tool_denied" />
+        <SelectFilter name="errorCode" label="Error" choices={runErrorCodes} />
       </Filters>
       <details open={used}>
         <summary>More filters</summary>

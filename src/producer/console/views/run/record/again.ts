@@ -11,16 +11,25 @@ export type Bytes = (handle: string, mediaType: string | undefined) => Promise<s
  * it would attach to, the batch that has counted it, and the chat and the API that it came through.
  */
 export async function againOf(request: RunRequest, bytesOf: Bytes): Promise<RunRequestInput> {
-  const { files = [], executionId: _, batch: _batch, chat: _chat, wire: _wire, delayMs: _delay, ...rest } = request;
+  const [rest, files] = ofANewRun(request);
   if (files.length === 0) return rest;
   return { ...rest, input: await partsOf(request.input, files, bytesOf) };
 }
 
 /** The same without bytes, to be read and copied: a file that came with the request has a note in its place. */
 export function shownAgain(request: RunRequest): RunRequestInput {
-  const { files = [], executionId: _, batch: _batch, chat: _chat, wire: _wire, delayMs: _delay, ...rest } = request;
+  const [rest, files] = ofANewRun(request);
   if (files.length === 0) return rest;
   return { ...rest, input: split(request.input, files, ({ name }) => ({ type: 'text', text: `[put ${name} here]` })) };
+}
+
+/** What a producer adds where a request says nothing else, unless its operator has set another time. */
+const defaultQueueTtlMs = 604_800_000;
+
+function ofANewRun(request: RunRequest): readonly [Omit<RunRequest, 'files'>, readonly InputFile[]] {
+  const { files = [], executionId: _, batch: _batch, chat: _chat, wire: _wire, delayMs: _delay, ...rest } = request;
+  const { queueTtlMs, ...others } = rest;
+  return [queueTtlMs === defaultQueueTtlMs ? others : rest, files];
 }
 
 async function partsOf(input: string, files: readonly InputFile[], bytesOf: Bytes): Promise<Part[]> {
