@@ -6,9 +6,9 @@ import { lane } from './test/support/lane.ts';
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-/** What `npm test` leaves out: storms and soaks, the cluster twins of the contract suites, the chart. */
-const slow = ['test/**/*.{long,cluster}.test.ts', 'test/deploy/**/*.test.ts'];
-/** Tests of the other form of the client: they import test files, which a shared process may have loaded for their own sake. */
+/** What `npm test` leaves out, so that it takes minutes: storms, soaks and whole stacks, the cluster twins of the contract suites, the chart, the browser. */
+const slow = ['test/**/*.{long,cluster}.test.ts', 'test/deploy/**/*.test.ts', 'test/browser/**/*.test.ts'];
+/** The twins over HTTP, left out as well: they import test files, which a shared process may have loaded for their own sake. */
 const overHttp = ['test/**/*-over-http.test.ts'];
 /** The test files of a folder that are in this lane. */
 const filesIn = (folder: string) => [`${folder}/**/*.${lane === 'slow' ? '{long,cluster}.' : ''}test.ts`];
@@ -60,7 +60,7 @@ export default defineConfig({
           ...shared,
           isolate: true,
           name: 'http',
-          include: lane === 'slow' ? [] : overHttp,
+          include: lane === 'fast' ? [] : overHttp,
           exclude: excluded,
         },
       },

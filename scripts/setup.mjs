@@ -1,7 +1,7 @@
 // Brings a fresh clone to the point where `npm start`, `npm run demo` and `npm test` can run: the npm dependencies (the
 // pinned Node among them), a Redis and the built console. Says nothing when there is nothing to do. Runs before any
 // dependency exists, so it uses none, and under any Node from 20 on. With `dependencies`, `redis` or `console` it sees to
-// that one, with `tests` also to a browser; `redis FOLDER` is how an installed package unpacks a Redis into the project
+// that one, with `tests` also to a browser for the slow lane; `redis FOLDER` is how an installed package unpacks a Redis into the project
 // that uses it.
 import { fileURLToPath } from 'node:url';
 import { ensureChromium } from './setup/chromium.mjs';

@@ -1,6 +1,6 @@
 import type { Row, Waterfall } from './waterfall.ts';
 
-/** Time from left (0) to right (1). What nothing was done in takes little room, so that the rest can be told apart. */
+/** Time from left (0) to right (1). What nothing was done in takes little room, so that the rest has enough. */
 export interface Axis {
   readonly at: (ms: number) => number;
   /** The time at a place. */
