@@ -20,7 +20,7 @@ function runOf(number: number): RunView {
   return { runId: idOf(number), createdAt: at, endedAt: at } as RunView;
 }
 // Ids made of execution ids say nothing about the time.
-const turned = (text: string) => [...text].toReversed().join('');
+const turned = (digits: string) => digits.split('').toReversed().join('');
 const idOf = (number: number) => turned(String(number).padStart(6, '0'));
 const numberOf = (runId: string) => Number(turned(runId));
 

@@ -102,12 +102,7 @@ export function Actions(props: ActionsProps) {
       </div>
       {error && <Problem error={error} />}
       {asking === 'again' && (
-        <Confirm
-          title="Run it again?"
-          act="Run again"
-          onConfirm={async () => void (await again.run())}
-          onClose={() => setAsking(undefined)}
-        >
+        <Confirm title="Run it again?" act="Run again" onConfirm={again.run} onClose={() => setAsking(undefined)}>
           <p>A new run begins from the beginning. Its model may call these tools again, with all that they do:</p>
           <p>
             <code>{called.join(', ')}</code>

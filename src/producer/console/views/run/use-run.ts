@@ -110,12 +110,13 @@ function useSoon(act: () => Promise<void>): () => void {
   const pauseMs = useRef(rereadMs);
   useEffect(() => () => clearTimeout(timer.current), []);
   return useCallback(() => {
-    timer.current ??= setTimeout(async () => {
+    const reread = async () => {
       timer.current = undefined;
       const begun = performance.now();
       await act();
       pauseMs.current = Math.max(rereadMs, (performance.now() - begun) * rereadShare);
-    }, pauseMs.current);
+    };
+    timer.current ??= setTimeout(() => void reread(), pauseMs.current);
   }, [act]);
 }
 

@@ -1,6 +1,5 @@
 import { useLocation } from 'preact-iso/router';
 import { useMemo, useState } from 'preact/hooks';
-import { errorTable } from '../../../../shared/base/run-error.ts';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { asApiError, api, withQuery } from '../../api.ts';
@@ -15,6 +14,7 @@ import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Duration, Since, Time } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
+import { errorsWithAdvice } from '../run/record/failure.ts';
 import { Bulk } from './bulk.tsx';
 import { askedRuns, filterNames, windows } from './filter.ts';
 import { useRunList, type RunList } from './run-list.ts';
@@ -23,8 +23,6 @@ import './runs.css';
 
 const statuses = ['queued', 'running', 'suspended', 'completed', 'failed', 'cancelled'];
 const countsMs = 10_000;
-/** All with which a run can end. */
-const runErrorCodes = Object.entries(errorTable).flatMap(([code, { scope }]) => (scope === 'admission' ? [] : [code]));
 
 interface Counts {
   readonly total: number;
@@ -188,7 +186,7 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
           choices={(agents.data?.agents ?? []).map(({ id, name }) => ({ value: id, label: name ?? id }))}
         />
         <SelectFilter name="since" label="Created" choices={windows} />
-        <SelectFilter name="errorCode" label="Error" choices={runErrorCodes} />
+        <SelectFilter name="errorCode" label="Error" choices={errorsWithAdvice} />
       </Filters>
       <details open={used}>
         <summary>More filters</summary>

@@ -73,3 +73,6 @@ const advice: Readonly<Partial<Record<ErrorCode, string>>> = {
   concurrent_run: 'Another run had its thread: run it again.',
   thread_suspended: 'Another run of its thread waits: decide about that one first.',
 };
+
+/** The errors that end runs. */
+export const errorsWithAdvice: readonly string[] = Object.keys(advice).sort();
