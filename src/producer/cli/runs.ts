@@ -92,7 +92,8 @@ function shellWord(text: string): string {
 }
 
 function rowOf(view: RunView): string[] {
-  const note = view.error ? `${view.error.code}: ${oneLine(view.error.message, 60)}` : oneLine(waitsFor(view), 80);
+  const { error, inputPreview = '' } = view;
+  const note = error ? `${error.code}: ${oneLine(error.message, 60)}` : oneLine(waitsFor(view) || inputPreview, 80);
   return [
     view.runId,
     view.status,
