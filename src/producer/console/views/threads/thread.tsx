@@ -60,6 +60,7 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
     <div class="thread">
       <div class="view-head">
         <h1>{title ?? threadId}</h1>
+        {title && <p class="soft mono">{threadId}</p>}
         <ThreadState thread={thread} />
         {may('write') && (
           <span class="row">
@@ -155,8 +156,9 @@ function Delete({ thread: { threadId, title }, onClose }: { thread: Thread; onCl
   return (
     <Confirm title="Delete the thread?" act="Delete it" danger onConfirm={remove} onClose={onClose}>
       <p>
-        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back. Its
-        runs stay, with what they were asked and answered; an operator erases both.
+        <strong>{title === undefined ? threadId : `${threadId}, ${title},`}</strong> goes with everything that was said
+        in it. This cannot be taken back. Its runs stay, with what they were asked and answered; an operator erases
+        both.
       </p>
     </Confirm>
   );
@@ -173,7 +175,12 @@ function Rename({ thread, onDone, onClose }: { thread: Thread; onDone: () => Pro
   return (
     <Dialog title="Rename the thread" onClose={onClose}>
       <Form onSubmit={() => run()}>
-        <TextField label="Title" value={title} onValue={setTitle} hint="At most 200 characters. Empty: none." />
+        <TextField
+          label="Title"
+          value={title}
+          onValue={setTitle}
+          hint={`At most 200 characters. Empty: none. The name stays ${thread.threadId}.`}
+        />
         {error && <Problem error={error} />}
         <div class="row end">
           <button type="submit" class="primary" disabled={busy || title.length > 200}>
