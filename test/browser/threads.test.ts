@@ -36,6 +36,39 @@ describeInBrowser('threads', () => {
     opened.checkComplaints();
   });
 
+  test('a new thread says when its name is taken, and has no agent before one is chosen', async () => {
+    const { current: world } = shared;
+    await world.ended(await world.submit('plain', [{ text: 'The first answer.' }], { thread: 'taken' }));
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads?new=1');
+    const dialog = page.getByRole('dialog', { name: 'New thread' });
+    await dialog.getByRole('option', { name: 'plain' }).waitFor({ state: 'attached' });
+    expect(await dialog.getByLabel('Agent').inputValue()).toBe('');
+    await dialog.getByLabel('Message').fill(planInput({ text: 'The second answer.' }));
+    const send = dialog.getByRole('button', { name: /^Send/ });
+    expect(await send.isDisabled()).toBe(true);
+    await dialog.getByLabel('Agent').selectOption('plain');
+    await dialog.getByLabel('Name').fill('not a name');
+    await dialog.getByText('Only letters, digits').waitFor();
+    expect(await send.isDisabled()).toBe(true);
+    await dialog.getByLabel('Name').fill('taken');
+    await send.click();
+    await dialog.getByText('Your message would continue it.').waitFor();
+    expect((await world.mill.list({ thread: 'taken' })).runs).toHaveLength(1);
+    await opened.checkView('thread-taken');
+    await dialog.getByLabel('Agent').selectOption('gated');
+    await dialog.getByText('It goes on with its own agent only').waitFor();
+    expect(await send.isDisabled()).toBe(true);
+    await dialog.getByLabel('Agent').selectOption('plain');
+    await dialog.getByRole('button', { name: 'Send it to this thread' }).click();
+    await page.waitForURL('**/threads/taken');
+    const said = page.getByRole('list', { name: 'What was said' });
+    await said.getByText('The first answer.', { exact: true }).waitFor();
+    await said.getByText('The second answer.', { exact: true }).waitFor();
+    opened.checkComplaints();
+  });
+
   test('a running answer is steered, stopped, and followed by another, and the runs are listed', async () => {
     const { current: world } = shared;
     const first = await world.submit(
@@ -60,8 +93,13 @@ describeInBrowser('threads', () => {
     await said.getByText('I meant the other one.').waitFor();
     await page.getByText('never', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Stop the answer' }).click();
-    await page.getByText('The answer was cancelled').waitFor();
+    const stopped = said.getByRole('listitem').filter({ hasText: 'Stopped before the answer was complete.' });
+    await stopped.getByText('never', { exact: true }).waitFor();
     expect((await first.get()).status).toBe('cancelled');
+    await page.reload();
+    await stopped.getByText('never', { exact: true }).waitFor();
+    expect(await page.getByText('Stopped before the answer was complete.').count()).toBe(1);
+    await opened.checkView('thread-stopped');
     await page.getByLabel('Message').fill(planInput({ text: 'The other one, then.' }));
     await page.getByRole('button', { name: 'Send' }).click();
     await said.getByText('The other one, then.').waitFor();
@@ -112,6 +150,10 @@ describeInBrowser('threads', () => {
     await page.getByLabel('Title').fill('A long talk');
     await page.getByRole('button', { name: 'Keep' }).click();
     await page.getByRole('heading', { name: 'A long talk' }).waitFor();
+    await page.locator('.view-head').getByText('long', { exact: true }).waitFor();
+    await page.getByRole('navigation').getByRole('link', { name: 'Threads' }).click();
+    await page.getByRole('link', { name: 'A long talk long' }).click();
+    await page.waitForURL('**/threads/long');
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete it' }).click();
     await page.waitForURL('**/threads');

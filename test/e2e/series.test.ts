@@ -42,6 +42,21 @@ test('producers count every run once, also when one of them is killed while runs
   }
 });
 
+test('a run that failed, was redriven and ended well is one run of its agent that did not fail', async () => {
+  const world = await makeWorld({ producer: true });
+  const { mill } = world;
+  const run = await world.submit('plain', [{ text: 'Done.', faults: [{ kind: 'status', status: 400 }] }]);
+  expect((await mill.result(run.runId)).status).toBe('failed');
+  const agent = async () => (await mill.series()).agents.find((each) => each.agent === 'plain');
+  await until('the failure is counted', async () => (await agent())?.failed === 1);
+  await mill.redrive({ runId: run.runId });
+  expect((await mill.result(run.runId)).status).toBe('completed');
+  await until('the second end is counted', async () =>
+    (await mill.series()).points.some((point) => point.ended === 2 || point.endedBy['completed'] === 1),
+  );
+  expect(await agent()).toMatchObject({ ended: 1, failed: 0 });
+});
+
 test.each([
   [{ from: '8d' }, 'from'],
   [{ from: '1h', to: '2h' }, 'from'],

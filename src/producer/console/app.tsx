@@ -251,11 +251,19 @@ function Help({ onClose }: { onClose: () => void }) {
 }
 
 function Nowhere() {
+  const { path } = useLocation();
   return (
     <Empty title="There is no such view.">
       <p>
-        <a href="/runs">Go to the runs</a>
+        Nothing is at <code>{path}</code>. These are the views:
       </p>
+      <ul class="ways" aria-label="All views">
+        {places.map(([to, name]) => (
+          <li key={to}>
+            <a href={to}>{name}</a>
+          </li>
+        ))}
+      </ul>
     </Empty>
   );
 }

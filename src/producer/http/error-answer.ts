@@ -71,13 +71,10 @@ interface ErrorPorts {
 /** How long a client may go on sending a body that was refused. */
 const lingerMs = 1_000;
 
-/** Answers every error of a route, and every path without one, in the one shape. */
+/** Answers every error of a route in the one shape. */
 export function answerErrors(app: App, ports: ErrorPorts): void {
   app.setErrorHandler((error, request, reply) => {
     sendError(error, request, reply, ports);
-  });
-  app.setNotFoundHandler((request, reply) => {
-    sendError(new RunError('not_found', 'there is no such route'), request, reply, ports);
   });
 }
 

@@ -175,10 +175,14 @@ function event<const S extends z.ZodRawShape>(description: string, shape: S) {
  * Every event type with its body. Adding a line here makes the compiler point at every switch that must know it.
  */
 export const eventBodies = {
-  'run.queued': event('The run is accepted: its record exists and its job is about to be in the queue.', {
-    kind: text,
-    queuedAt: text,
-  }),
+  'run.queued': event(
+    'The run is accepted: its record exists and its job is about to be in the queue. `failedAt`: it is redriven, and had failed then.',
+    {
+      kind: text,
+      queuedAt: text,
+      failedAt: text.optional(),
+    },
+  ),
   'execution.started': event(
     'The run was submitted with an execution id. Emitted once, before anything else of the run but `run.queued`.',
     {},

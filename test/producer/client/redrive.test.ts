@@ -43,6 +43,7 @@ test('a failed run is queued again in a new job and continues from its journal',
   const world = await clientWorld();
   const { mill, redis, keys, bull } = world;
   const { run } = await failedRun(world);
+  const { endedAt: failedAt } = await run.get();
 
   expect(await mill.redrive({ runId: run.runId })).toEqual({
     redriven: [run.runId],
@@ -52,6 +53,8 @@ test('a failed run is queued again in a new job and continues from its journal',
   });
   const view = await run.get();
   expect(view).toMatchObject({ status: 'queued', lastSequence: 6 });
+  const [first] = await redis.xrange(keys.events(run.runId), '-', '+');
+  expect(JSON.parse(first?.[1][1] ?? '')).toMatchObject({ type: 'run.queued', failedAt });
   expect(view.error).toBeUndefined();
   expect(view.endedAt).toBeUndefined();
   expect(await redis.hexists(keys.run(run.runId), 'workedMs'), 'it has its whole wall time again').toBe(0);

@@ -40,6 +40,26 @@ test('each view of the console has an address, and all are the same page with th
   }
 });
 
+test('a browser at an address that no view has gets the page that leads back, and a program the error', async () => {
+  const { url } = await serverWorld({ console: aBuild() });
+  const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
+  for (const path of ['/nonsense', '/runs/01K/more', '/approvals/x?y=1', '/v1x']) {
+    const answer = await fetch(url + path, asBrowser);
+    expect([path, answer.status, answer.headers.get('content-type')]).toEqual([path, 404, 'text/html; charset=utf-8']);
+    expect(answer.headers.get('content-security-policy')).toBe(consolePolicy);
+    expect(answer.headers.get('cache-control')).toBe('no-store');
+    expect(await answer.text()).toContain('<title>Millrace</title>');
+    const program = await fetch(url + path);
+    expect([path, program.status, await program.json()]).toMatchObject([path, 404, { error: { code: 'not_found' } }]);
+  }
+  for (const path of ['/v1', '/v1/nonsense', '/v1/runs/01K/more?x=1']) {
+    const answer = await fetch(url + path, asBrowser);
+    expect([path, answer.status, await answer.json()]).toMatchObject([path, 404, { error: { code: 'not_found' } }]);
+  }
+  const sent = await fetch(`${url}/nonsense`, { method: 'POST', ...asBrowser });
+  expect([sent.status, await sent.json()]).toMatchObject([404, { error: { code: 'not_found' } }]);
+});
+
 test('the policy allows files of the producer and nothing that stands in the page or comes from elsewhere', () => {
   expect(consolePolicy).toContain("default-src 'self'");
   expect(consolePolicy).toContain("frame-ancestors 'none'");

@@ -111,6 +111,24 @@ export function SelectField({
   );
 }
 
+/** Which agent: where there are several, none before it is chosen. */
+export function AgentField({
+  agents,
+  hint,
+  ...field
+}: Pick<TextProps, 'value' | 'onValue' | 'hint'> & { agents: readonly { readonly id: string }[] }) {
+  const ids = agents.map(({ id }) => id);
+  return (
+    <SelectField
+      label="Agent"
+      {...field}
+      choices={ids.length === 1 ? ids : [{ value: '', label: 'choose one' }, ...ids]}
+      hint={ids.length === 0 ? 'No worker has announced an agent yet.' : hint}
+      required
+    />
+  );
+}
+
 /** A box to tick, with its label beside it. */
 export function CheckField({
   label,

@@ -35,21 +35,32 @@ const advice: Readonly<Record<string, string>> = {
   unreachable: 'Start the producer, or check the connection.',
   forbidden: 'Log in with a key that has this scope.',
   queue_unavailable: 'Redis does not answer; look at `millrace doctor`.',
-  not_found: 'Check the address: nothing with this name was ever here, for this tenant.',
+  not_found:
+    'Check the address. What never was, was deleted or is past its time cannot be shown, nor what is another tenant’s.',
   run_not_found: 'Check the id: no run of this tenant has or had it.',
   gone: 'Its time in the archive is over: see ARCHIVE_TTL_S.',
 };
 
-/** Why something failed, with its code, what to do, and a way to try again. */
-export function Problem({ error, retry }: { error: ApiError; retry?: () => unknown }) {
+/** Why something failed, with its code, what to do, other ways out, and a way to try again where that can help. */
+export function Problem({
+  error,
+  retry,
+  children,
+}: {
+  error: ApiError;
+  retry?: () => unknown;
+  children?: ComponentChildren;
+}) {
   const hint = advice[error.code];
+  const mayPass = error.retryable || error.status >= 500;
   return (
     <div class="problem" role="alert">
       <p>
         <code>{error.code}</code> {error.message}
       </p>
       {hint && <p class="soft">{hint}</p>}
-      {retry && (
+      {children}
+      {retry && mayPass && (
         <button type="button" onClick={() => void retry()}>
           Try again
         </button>

@@ -28,26 +28,41 @@ const notBuilt = `<!doctype html>
 </html>
 `;
 
-/** The console: a page for all views, and the files it loads. They show nothing of any run, so they need no key. */
+const pageHeaders = {
+  'content-security-policy': consolePolicy,
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+} as const;
+
+/**
+ * The console: a page for all views, and the files it loads. They show nothing of any run, so they need no key. A browser that
+ * comes to an address without a route gets the page, too, which leads back to the views; every other client gets the error.
+ */
 export function consoleRoutes(app: App, { consoleFolder }: Services): void {
   const built = readConsole(consoleFolder);
   const options = { schema: { hide: true }, config: { access: 'open' } } as const;
   for (const url of views)
     app.get(url, options, async (request, reply) => {
-      void reply.headers({
-        'content-security-policy': consolePolicy,
-        'referrer-policy': 'no-referrer',
-        'cross-origin-opener-policy': 'same-origin',
-      });
+      void reply.headers(pageHeaders);
       if (!built) return await reply.code(503).type('text/html; charset=utf-8').send(notBuilt);
       return await sendFile(built.page, 'no-cache', request, reply);
     });
+  app.setNotFoundHandler(async (request, reply) => {
+    if (!built || !isVisit(request)) throw new RunError('not_found', 'there is no such route');
+    const { mediaType, bytes } = built.page;
+    return await reply.code(404).headers(pageHeaders).header('vary', 'accept').type(mediaType).send(bytes);
+  });
   app.get<{ Params: { name: string } }>('/assets/:name', options, async (request, reply) => {
     const file = built?.assets.get(request.params.name);
     if (!file) throw new RunError('not_found', 'there is no such file; reload the page');
     // Its name changes with its content.
     return await sendFile(file, 'public, max-age=31536000, immutable', request, reply);
   });
+}
+
+/** A browser that opens an address, which is none of the API's. */
+function isVisit({ method, url, headers }: FastifyRequest): boolean {
+  return method === 'GET' && !/^\/v1(?:[/?]|$)/.test(url) && /\btext\/html\b/.test(headers.accept ?? '');
 }
 
 async function sendFile(file: ConsoleFile, cache: string, { headers }: FastifyRequest, reply: FastifyReply) {

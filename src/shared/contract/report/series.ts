@@ -57,7 +57,9 @@ export const seriesReport = z.object({
   points: z.array(seriesPoint).describe('Oldest first.'),
   agents: z
     .array(agentSeries)
-    .describe(`All steps together, most runs first; beyond ${maxSeriesNames} names in a bucket: \`other\`.`),
+    .describe(
+      `All steps together, most runs first; beyond ${maxSeriesNames} names in a bucket: \`other\`. A run that is redriven is in \`ended\`, \`failed\` and \`durationMs\` once, as it ended last; in \`points\` each end counts where it was.`,
+    ),
   models: z.array(modelSeries).describe('The same by model, the most expensive first.'),
 });
 export type SeriesReport = z.infer<typeof seriesReport>;

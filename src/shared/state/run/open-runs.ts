@@ -92,9 +92,9 @@ export async function redriveFailed(
   record: RunRecord,
   { queue, atMs, deadlineMs, startByMs }: Redrive,
 ): Promise<'gone' | 'not_failed' | { readonly segment: number }> {
-  const { runId, kind } = record;
+  const { runId, kind, endedAt: failedAt } = record;
   const at = new Date(atMs).toISOString();
-  const queued = scriptEvent({ ...stampOf(record), timestamp: at, type: 'run.queued', kind, queuedAt: at });
+  const queued = scriptEvent({ ...stampOf(record), timestamp: at, type: 'run.queued', kind, queuedAt: at, failedAt });
   const times = [deadlineMs, startByMs].map((time) => (time === undefined ? '' : new Date(time).toISOString()));
   const args = [newNonce(), queue, at, queued, ...eventTargets(space, runId), ...times];
   const reply = (await runOnRun(space, runId, redriveScript, args, { doing: `redrive of run ${runId}` })) as

@@ -23,6 +23,7 @@ const fields = [
   'attemptsBefore',
   'toolCallsBefore',
   'toolErrorsBefore',
+  'startedAt',
 ] as const;
 
 /**
@@ -71,6 +72,7 @@ const attemptList = z.array(attempt);
 function runOf(fields: Fields): CountedRun | undefined {
   const [tenant, createdAt, request, attempts, calls, errors, logStart, attemptsBefore, callsBefore, errorsBefore] =
     fields;
+  const startedAt = fields.at(-1);
   if (!tenant) return undefined;
   const asked = jsonOr(request ?? '');
   const delayMs = isRecord(asked) ? Number(asked['delayMs'] ?? 0) : 0;
@@ -83,6 +85,7 @@ function runOf(fields: Fields): CountedRun | undefined {
   return {
     tenant,
     readyAtMs: Date.parse(createdAt ?? '') + delayMs,
+    startedAtMs: Date.parse(startedAt ?? ''),
     used: {
       attempts: attemptList.safeParse(jsonOr(attempts ?? '')).data ?? [],
       toolCalls: Number(calls ?? 0),

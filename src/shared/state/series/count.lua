@@ -3,8 +3,8 @@ KEYS[1] mark: the last entry of the lifecycle stream that is counted  KEYS[2] ev
 minutes, only in a Cluster  then the buckets
 ARGV[1] the mark as it was read, or ''  [2] the new one  [3] seconds to keep it  [4] most names of agents, and of models
 [5] name of the others  [6] now in ms  [7] number of events to remember; these follow
-then for each bucket: seconds to keep it, how many counters, and each one's name and what it grows by. A counter
-`max:…` is set to the larger value. One of an agent or a model is `agent:<counter>:<name>`: a bucket has only so many of
+then for each bucket: seconds to keep it, how many counters, and each one's name and what it grows by; by less than 0
+it shrinks, at most to 0. A counter `max:…` is set to the larger value. One of an agent or a model is `agent:<counter>:<name>`: a bucket has only so many of
 these names.
 Returns 1 counted, 0 another process has counted in between. ]]
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
@@ -37,8 +37,12 @@ for key = 3, #KEYS do
     local counter, by = ARGV[i], ARGV[i + 1]
     if string.sub(counter, 1, 4) == 'max:' then
       if tonumber(by) > tonumber(redis.call('HGET', KEYS[key], counter) or '0') then redis.call('HSET', KEYS[key], counter, by) end
-    else
+    elseif tonumber(by) >= 0 then
       redis.call('HINCRBY', KEYS[key], named(KEYS[key], counter), by)
+    elseif redis.call('EXISTS', KEYS[key]) == 1 then
+      local name = named(KEYS[key], counter)
+      local most = tonumber(redis.call('HGET', KEYS[key], name) or '0')
+      redis.call('HINCRBY', KEYS[key], name, -math.min(-by, most))
     end
   end
   redis.call('EXPIRE', KEYS[key], ARGV[at])

@@ -9,6 +9,8 @@ export interface CountedRun {
   readonly tenant: string;
   /** When it could have been begun: it was accepted, and its delay was over. */
   readonly readyAtMs: number;
+  /** When a worker began it first. Not a number: none has. */
+  readonly startedAtMs: number;
   /** What it has used up to its last end, without what its children have. */
   readonly used: Used;
   /** When it was redriven last. Undefined: never. */
@@ -48,6 +50,22 @@ export function incrementsOf(event: RunEvent, run: CountedRun): Increments {
     default:
       return new Map();
   }
+}
+
+/**
+ * What the bucket of an earlier time has too much from this event on: the figures of an agent have a run once, as it ended last, so the
+ * failure of one that is redriven leaves them. Undefined: nothing.
+ */
+export function takenBackBy(event: RunEvent, { startedAtMs }: CountedRun): TakenBack | undefined {
+  if (event.type !== 'run.queued' || event.failedAt === undefined) return undefined;
+  const atMs = Date.parse(event.failedAt);
+  const durationMs = Number.isNaN(startedAtMs) ? 0 : Math.max(0, atMs - startedAtMs);
+  return { atMs, counters: nonZero(under('agent', event.agentId ?? '', { ended: 1, failed: 1, durationMs })) };
+}
+
+export interface TakenBack {
+  readonly atMs: number;
+  readonly counters: Increments;
 }
 
 function endOf(event: Ended, run: CountedRun): Increments {

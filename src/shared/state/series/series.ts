@@ -3,7 +3,7 @@ import { maxSeriesNames, seriesSteps } from '../../contract/report/series.ts';
 import type { RunEvent } from '../../contract/event.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { KeySpace } from '../keys.ts';
-import { incrementsOf, type CountedRun, type Increments } from './counted.ts';
+import { incrementsOf, takenBackBy, type CountedRun, type Increments } from './counted.ts';
 
 const script = loadScript(import.meta.url, './count.lua');
 
@@ -63,26 +63,29 @@ interface Bucket {
 /** The buckets that these entries add to. None for what is older than the oldest one that is kept. */
 function bucketsOf(entries: readonly LifecycleEntry[], nowMs: number): ReadonlyMap<string, Bucket> {
   const buckets = new Map<string, Bucket>();
-  for (const { event, run } of entries) {
-    const increments = incrementsOf(event, run);
-    if (increments.size === 0) continue;
-    const atS = Date.parse(event.timestamp) / 1_000;
+  const add = (atMs: number, counters: Increments, sign: 1 | -1) => {
+    if (counters.size === 0 || Number.isNaN(atMs)) return;
     for (const { stepS, keptS } of seriesSteps) {
-      const at = Math.floor(atS / stepS) * stepS;
+      const at = Math.floor(atMs / 1_000 / stepS) * stepS;
       const ttlS = Math.ceil(at + keptS + 2 * stepS - nowMs / 1_000);
       if (ttlS <= 0) continue;
       const bucket = buckets.get(`${stepS} ${at}`) ?? { stepS, at, ttlS, sums: new Map<string, number>() };
       buckets.set(`${stepS} ${at}`, bucket);
-      addTo(bucket.sums, increments);
+      addTo(bucket.sums, counters, sign);
     }
+  };
+  for (const { event, run } of entries) {
+    add(Date.parse(event.timestamp), incrementsOf(event, run), 1);
+    const back = takenBackBy(event, run);
+    if (back) add(back.atMs, back.counters, -1);
   }
   return buckets;
 }
 
-function addTo(sums: Map<string, number>, increments: Increments): void {
-  for (const [counter, by] of increments) {
+function addTo(sums: Map<string, number>, counters: Increments, sign: 1 | -1): void {
+  for (const [counter, by] of counters) {
     const before = sums.get(counter) ?? 0;
-    const count = countable(by);
+    const count = countable(by) * sign;
     sums.set(counter, counter.startsWith('max:') ? Math.max(before, count) : before + count);
   }
 }

@@ -166,6 +166,41 @@ test.each(['after', 'before'])(
   },
 );
 
+test.each(['one count', 'a count of each event'])(
+  'a run that is redriven is among those of its agent once, as it ended last, in %s',
+  async (how) => {
+    const world = await lifecycle();
+    const runId = await aRun(world, failed);
+    await world.record(runId, { startedAt: new Date(nowMs - 60).toISOString() });
+    const failedAt = new Date(nowMs).toISOString();
+    const steps = [{ ...queued, failedAt }, failed, { ...queued, failedAt }, { ...completed, durationMs: 90 }];
+    for (const [at, body] of steps.entries()) {
+      if (how !== 'one count') await world.count();
+      await world.add(runId, 10 + at, body);
+    }
+    await world.count();
+    const [day, fine] = [await world.read('default', 600), await world.read()];
+    for (const { agents, points } of [day, fine]) {
+      expect(agents).toMatchObject([{ agent: 'a', ended: 1, failed: 0, durationMs: 90 }]);
+      expect(points.at(-1)).toMatchObject({ ended: 3, failed: 2, endedBy: { completed: 1, failed: 2 } });
+    }
+  },
+);
+
+test('a redrive of a run whose failure is in no counter takes nothing back', async () => {
+  const { count, read, add, record, redis, keys } = await lifecycle();
+  const runId = newRunId(nowMs);
+  await record(runId, {});
+  const hourAgo = new Date(nowMs - 3_600_000).toISOString();
+  await add(runId, 5, { ...queued, failedAt: hourAgo });
+  await add(runId, 6, { ...queued, failedAt: 'never' });
+  await add(runId, 7, completed);
+  await count();
+  expect((await read('default', 600)).agents).toMatchObject([{ agent: 'a', ended: 1, failed: 0 }]);
+  const bucket = Math.floor((nowMs - 3_600_000) / 600_000) * 600;
+  expect(await redis.exists(keys.series('default', 600, bucket))).toBe(0);
+});
+
 test('names beyond the twentieth of a step are counted together, and every key has an end', async () => {
   const world = await lifecycle();
   const { redis, keys, add, record } = world;

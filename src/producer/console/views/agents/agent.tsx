@@ -23,7 +23,12 @@ const everyMs = 15_000;
 export function AgentView({ id = '' }: { id?: string }) {
   const { data, error, reload } = useQuery<AgentDetail>(`/v1/agents/${encodeURIComponent(id)}`, everyMs);
   if (data) return <Agent agent={data} />;
-  return error ? <Problem error={error} retry={reload} /> : <Loading what="Asking for the agent" />;
+  if (!error) return <Loading what="Asking for the agent" />;
+  return (
+    <Problem error={error} retry={reload}>
+      <a href="/agents">All agents</a>
+    </Problem>
+  );
 }
 
 function Agent({ agent }: { agent: AgentDetail }) {

@@ -25,7 +25,12 @@ export function BatchView({ id = '' }: { id?: string }) {
     if (batch) setEvery(hasEnded(batch) ? endedMs : runningMs);
   }, [batch]);
   if (loading) return <Loading what="Reading the batch" />;
-  if (!batch) return error ? <Problem error={error} retry={reload} /> : null;
+  if (!batch)
+    return error ? (
+      <Problem error={error} retry={reload}>
+        <a href="/batches">All batches</a>
+      </Problem>
+    ) : null;
   const reason = reasonOf(batch);
   return (
     <div class="batch stack">

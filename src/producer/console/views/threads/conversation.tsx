@@ -7,7 +7,7 @@ import { useQuery } from '../../query.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Composer } from './composer.tsx';
-import { Said } from './items.tsx';
+import { isStopped, Said, StoppedHere } from './items.tsx';
 import { withNewest, withOlder, type Known, type MessagesPage } from './known.ts';
 import { afterEvents, liveOf, type Live } from './live.ts';
 import type { Sent } from './send.ts';
@@ -29,6 +29,7 @@ export function Conversation({ thread, onSent }: { thread: Thread; onSent: () =>
     setSent({ runId: answer.runId, text, attached: answer.attached });
     void onSent();
   };
+  const said = new Set(messages.items.flatMap(saidByAgent));
   const end = useRef<HTMLDivElement>(null);
   useStayAtEnd(end, [messages.items.length, live?.text, sent]);
   if (messages.loading) return <Loading what="Reading what was said" />;
@@ -42,7 +43,7 @@ export function Conversation({ thread, onSent }: { thread: Thread; onSent: () =>
       )}
       <ol class="said" aria-label="What was said">
         {messages.items.map((item, at) => (
-          <Said key={`${item.seq ?? 'live'} ${at} ${item.kind}`} item={item} />
+          <Said key={`${item.seq ?? 'live'} ${at} ${item.kind}`} item={item} isSaid={(text) => said.has(text.trim())} />
         ))}
         {sent && !isSaid && (
           <li class="message from-user pending">
@@ -51,23 +52,37 @@ export function Conversation({ thread, onSent }: { thread: Thread; onSent: () =>
           </li>
         )}
       </ol>
-      {live && <Answering live={live} />}
+      {live && (
+        <Answering live={live} isListed={messages.items.some((item) => item.runId === live.runId && isStopped(item))} />
+      )}
       <Composer thread={thread} answering={live && !live.end ? live.runId : undefined} onSent={onMessage} />
       <div ref={end} />
     </div>
   );
 }
 
-function Answering({ live }: { live: Live }) {
+function saidByAgent(item: ThreadItem): readonly string[] {
+  const isAgents = item.kind === 'assistant_text' || (item.kind === 'message' && item.role === 'assistant');
+  return isAgents ? [item.text.trim()] : [];
+}
+
+/** `isListed`: that it was stopped is among what was said by now, with what there is of its text. */
+function Answering({ live, isListed }: { live: Live; isListed: boolean }) {
   const { text, thinking, calls, waits, end, isStale, runId } = live;
   const about = [...new Set(calls.values())].join(', ');
   const link = <a href={`/runs/${encodeURIComponent(runId)}`}>the run</a>;
   if (end) {
-    if (end.status === 'completed') return null;
+    if (end.status === 'completed' || isListed) return null;
+    if (end.status === 'cancelled')
+      return (
+        <section class="message from-assistant" aria-label="The answer as far as it came">
+          {end.partial && <p class="text">{end.partial}</p>}
+          <StoppedHere />
+        </section>
+      );
     return (
       <p class="problem" role="status">
-        The answer {end.status === 'failed' ? 'failed' : 'was cancelled'}
-        {end.problem && <code>{end.problem}</code>} {link}
+        The answer failed <code>{end.problem}</code> {link}
       </p>
     );
   }

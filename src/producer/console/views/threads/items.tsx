@@ -1,12 +1,15 @@
+import type { RunView } from '../../../../shared/contract/run.ts';
 import type { ThreadItem } from '../../../../shared/contract/thread/thread-items.ts';
+import { useQuery } from '../../query.ts';
 import { Json } from '../../ui/json.tsx';
 import { Time } from '../../ui/time.tsx';
 
-/** One thing that was said or done. */
-export function Said({ item }: { item: ThreadItem }) {
+/** One thing that was said or done. `isSaid`: the agent has said this text elsewhere in the thread. */
+export function Said({ item, isSaid }: { item: ThreadItem; isSaid: (text: string) => boolean }) {
   const live = item.live ? ' live' : '';
   switch (item.kind) {
     case 'message':
+      if (isStopped(item)) return <Stopped {...{ item, isSaid }} />;
       return (
         <li class={`message from-${item.role}${live}`}>
           <Who item={item} name={roles[item.role]} />
@@ -53,6 +56,32 @@ export function Said({ item }: { item: ThreadItem }) {
     default:
       throw new Error(`no such item: ${String(item satisfies never)}`);
   }
+}
+
+/** What a thread has in place of an answer whose run was cancelled. */
+export function isStopped(item: ThreadItem): boolean {
+  return item.kind === 'message' && item.role === 'assistant' && item.text === '(stopped by user)';
+}
+
+/** The run has as much of the answer as was shown. Where it has shown nothing, its last text is of an answer before. */
+function Stopped({ item, isSaid }: { item: ThreadItem; isSaid: (text: string) => boolean }) {
+  const { data } = useQuery<RunView>(`/v1/runs/${encodeURIComponent(item.runId)}`);
+  const text = data?.unfinished?.text ?? '';
+  return (
+    <li class="message from-assistant">
+      <Who item={item} name="Agent" />
+      {text !== '' && !isSaid(text) && <p class="text">{text}</p>}
+      <StoppedHere />
+    </li>
+  );
+}
+
+export function StoppedHere() {
+  return (
+    <p class="stopped">
+      <span aria-hidden="true">⊘</span> Stopped before the answer was complete.
+    </p>
+  );
 }
 
 const roles = { user: 'User', assistant: 'Agent', system: 'In place of the user' } as const;

@@ -14,7 +14,14 @@ export interface Live {
   readonly steps: number;
   /** The step is complete: its text is in the thread, or soon. */
   readonly isStale: boolean;
-  readonly end: { readonly status: string; readonly problem: string | undefined } | undefined;
+  readonly end: End | undefined;
+}
+
+interface End {
+  readonly status: 'completed' | 'failed' | 'cancelled';
+  readonly problem: string | undefined;
+  /** What was shown of an answer that did not become complete. */
+  readonly partial: string | undefined;
 }
 
 export function liveOf(runId: string): Live {
@@ -58,16 +65,18 @@ function afterEvent(live: Live, event: RunEvent): Live {
     case 'run.started':
       return { ...live, waits: undefined };
     case 'run.completed':
-      return ended(live, 'completed', undefined);
+      return ended(live, { status: 'completed', problem: undefined, partial: undefined });
     case 'run.cancelled':
-      return ended(live, 'cancelled', undefined);
-    case 'run.failed':
-      return ended(live, 'failed', `${event.error.code}: ${event.error.message}`);
+      return ended(live, { status: 'cancelled', problem: undefined, partial: event.partial });
+    case 'run.failed': {
+      const { error, partial } = event;
+      return ended(live, { status: 'failed', problem: `${error.code}: ${error.message}`, partial });
+    }
     default:
       return live;
   }
 }
 
-function ended(live: Live, status: string, problem: string | undefined): Live {
-  return { ...live, calls: new Map(), waits: undefined, isStale: true, end: { status, problem } };
+function ended(live: Live, end: End): Live {
+  return { ...live, calls: new Map(), waits: undefined, isStale: true, end };
 }

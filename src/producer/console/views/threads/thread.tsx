@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import type { ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
@@ -24,7 +24,6 @@ const everyMs = 2_000;
 
 /** One thread: what was said, going on, and its runs. */
 export function ThreadView({ id = '' }: { id?: string }) {
-  // A message that was just sent has a thread a moment later, so `not_found` is asked again.
   const thread = useQuery<Thread>(`/v1/threads/${encodeURIComponent(id)}`, everyMs);
   if (thread.loading) return <Loading what="Reading the thread" />;
   if (!thread.data) return thread.error ? <Missing {...{ id, thread }} /> : null;
@@ -34,6 +33,9 @@ export function ThreadView({ id = '' }: { id?: string }) {
 function Missing({ id, thread }: { id: string; thread: Query<Thread> }) {
   const runs = useQuery<{ runs: readonly RunView[] }>(withQuery('/v1/runs', { thread: id, limit: 1 }), everyMs);
   const [first] = runs.data?.runs ?? [];
+  useEffect(() => {
+    if (first) void thread.reload();
+  }, [runs.data]);
   if (thread.error?.code === 'not_found' && first)
     return (
       <Empty title="The first message is on its way.">
@@ -41,12 +43,14 @@ function Missing({ id, thread }: { id: string; thread: Query<Thread> }) {
           Its run is {first.status}: <a href={`/runs/${first.runId}`}>{first.runId}</a>. The thread is there once a
           worker has begun it.
         </p>
-        <button type="button" onClick={() => void thread.reload()}>
-          Look again
-        </button>
       </Empty>
     );
-  return <>{thread.error && <Problem error={thread.error} retry={thread.reload} />}</>;
+  if (!thread.error) return null;
+  return (
+    <Problem error={thread.error} retry={thread.reload}>
+      <a href="/threads">All threads</a>
+    </Problem>
+  );
 }
 
 function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
@@ -56,6 +60,7 @@ function Shown({ thread, query }: { thread: Thread; query: Query<Thread> }) {
     <div class="thread">
       <div class="view-head">
         <h1>{title ?? threadId}</h1>
+        {title && <p class="soft mono">{threadId}</p>}
         <ThreadState thread={thread} />
         {may('write') && (
           <span class="row">
@@ -151,8 +156,9 @@ function Delete({ thread: { threadId, title }, onClose }: { thread: Thread; onCl
   return (
     <Confirm title="Delete the thread?" act="Delete it" danger onConfirm={remove} onClose={onClose}>
       <p>
-        <strong>{title ?? threadId}</strong> goes with everything that was said in it. This cannot be taken back. Its
-        runs stay, with what they were asked and answered; an operator erases both.
+        <strong>{title === undefined ? threadId : `${threadId}, ${title},`}</strong> goes with everything that was said
+        in it. This cannot be taken back. Its runs stay, with what they were asked and answered; an operator erases
+        both.
       </p>
     </Confirm>
   );
@@ -169,7 +175,12 @@ function Rename({ thread, onDone, onClose }: { thread: Thread; onDone: () => Pro
   return (
     <Dialog title="Rename the thread" onClose={onClose}>
       <Form onSubmit={() => run()}>
-        <TextField label="Title" value={title} onValue={setTitle} hint="At most 200 characters. Empty: none." />
+        <TextField
+          label="Title"
+          value={title}
+          onValue={setTitle}
+          hint={`At most 200 characters. Empty: none. The name stays ${thread.threadId}.`}
+        />
         {error && <Problem error={error} />}
         <div class="row end">
           <button type="submit" class="primary" disabled={busy || title.length > 200}>

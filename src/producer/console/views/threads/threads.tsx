@@ -1,20 +1,16 @@
-import { useState } from 'preact/hooks';
-import { useLocation } from 'preact-iso/router';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { ThreadView as Thread } from '../../../../shared/contract/thread/thread-items.ts';
 import { api, withQuery } from '../../api.ts';
 import { usePaged, type PagedSource } from '../../paged.ts';
 import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
-import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { Filters, SelectFilter } from '../../ui/filters.tsx';
-import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
 import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table, type Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
-import { sendMessage } from './send.ts';
+import { NewThread } from './new-thread.tsx';
 
 const everyMs = 4_000;
 const pageSize = 100;
@@ -81,7 +77,16 @@ function threadsOf(agent: string | undefined): PagedSource<Thread> {
 }
 
 const columns: readonly Column<Thread>[] = [
-  { id: 'title', label: 'Thread', cell: ({ title, threadId }) => title ?? threadId, width: 'minmax(12rem, 3fr)' },
+  {
+    id: 'name',
+    label: 'Thread',
+    cell: ({ title, threadId }) => (
+      <>
+        {title ?? threadId} {title && <span class="soft mono">{threadId}</span>}
+      </>
+    ),
+    width: 'minmax(12rem, 3fr)',
+  },
   { id: 'agent', label: 'Agent', cell: ({ agentId }) => agentId },
   { id: 'state', label: 'State', cell: (thread) => <ThreadState thread={thread} />, width: 'minmax(8rem, 1fr)' },
   {
@@ -101,43 +106,4 @@ export function ThreadState({ thread: { lockOwner, suspendedBy, waiting } }: { t
   if (suspendedBy) return <Status status="suspended" label={`waits${queue}`} />;
   if (lockOwner) return <Status status="running" label={`answers${queue}`} />;
   return <Status status="idle" tone="quiet" label={`idle${queue}`} />;
-}
-
-function NewThread({ agents, onClose }: { agents: readonly AgentView[]; onClose: () => void }) {
-  const { route } = useLocation();
-  const [chosen, setChosen] = useState('');
-  const [name, setName] = useState('');
-  const [text, setText] = useState('');
-  const agent = chosen || agents[0]?.id || '';
-  const { busy, error, run } = useAct(async () => {
-    const threadId = name.trim() || `console-${crypto.randomUUID().slice(0, 8)}`;
-    await sendMessage({ agent, threadId, text, onBusy: 'queue', executionId: `console:${crypto.randomUUID()}` });
-    route(`/threads/${encodeURIComponent(threadId)}`);
-  });
-  return (
-    <Dialog title="New thread" onClose={onClose}>
-      <Form onSubmit={() => run()}>
-        <SelectField
-          label="Agent"
-          value={agent}
-          onValue={setChosen}
-          choices={agents.map(({ id }) => id)}
-          hint={agents.length === 0 ? 'No worker has announced an agent yet.' : undefined}
-        />
-        <TextField
-          label="Name"
-          value={name}
-          onValue={setName}
-          hint="Letters, digits and . _ : - only. Empty: a name is made."
-        />
-        <TextArea label="Message" value={text} onValue={setText} required />
-        {error && <Problem error={error} />}
-        <div class="row end">
-          <button type="submit" class="primary" disabled={busy || agent === '' || text.trim() === ''}>
-            {busy ? 'Sending…' : 'Send'}
-          </button>
-        </div>
-      </Form>
-    </Dialog>
-  );
 }
