@@ -141,6 +141,41 @@ describeInBrowser('the inbox of approvals', () => {
     await opened.checkView('approvals-decided');
   });
 
+  test('what somebody else has decided shows the arguments it ran with, waits no longer and is not edited', async () => {
+    const { current: world } = shared;
+    const run = await asked(world, 'pay', paid);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    const item = await openItem(page, (path) => opened.visit(path), run);
+    await item.getByLabel('amount').fill('49');
+    const address = page.url();
+    await run.approve({ updatedArgs: { ...paid, amount: 5 }, by: 'Phone', reason: 'too much' });
+    await item.getByText('Granted by Phone, with other arguments: “too much”.').waitFor();
+    const changed = item.getByRole('table', { name: 'What was changed' });
+    await changed.getByRole('cell', { name: '50', exact: true }).waitFor();
+    await changed.getByRole('cell', { name: '5', exact: true }).waitFor();
+    expect(await item.getByRole('textbox').count()).toBe(0);
+    for (const gone of ['Waits', 'Expires', '49']) expect(await item.getByText(gone, { exact: true }).count()).toBe(0);
+    await world.ended(run);
+    await opened.checkView('approval-decided');
+    await opened.visit(address.slice(world.url.length));
+    await page.getByRole('table', { name: 'What was changed' }).waitFor();
+    opened.checkComplaints();
+  });
+
+  test('a decision that comes too late says so', async () => {
+    const { current: world } = shared;
+    const run = await asked(world, 'charge', { id: 'late' });
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    const item = await openItem(page, (path) => opened.visit(path), run);
+    // The page does not see that the item goes.
+    await page.route('**/v1/approvals?*', () => {});
+    await run.deny({ by: 'ada' });
+    await item.getByRole('button', { name: 'Approve' }).click();
+    await page.getByText(/^Your decision was not taken: /).waitFor();
+  });
+
   test('everything is done from the keyboard: from the list to a question that is answered', async () => {
     const world = await makeWorld({ producer: true, env: { LOCK_DURATION_MS: '15000' } });
     const older = await asked(world, 'charge', { id: '1' });

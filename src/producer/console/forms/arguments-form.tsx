@@ -74,29 +74,42 @@ export function ArgumentsForm({
   );
 }
 
-/** What was changed, before it is sent. */
-export function Changes({ draft }: { draft: Draft }) {
-  const changes = changesBetween(draft.original, draft.value);
+/** Where two values of arguments differ, leaf by leaf. */
+export function Changes({
+  before: model,
+  after: person,
+  caption,
+  afterIs,
+}: {
+  before: unknown;
+  after: unknown;
+  caption: string;
+  /** Whose the other arguments are. */
+  afterIs: string;
+}) {
+  const changes = changesBetween(model, person);
   if (changes.length === 0) return null;
   return (
-    <table class="changes">
-      <caption>Your changes</caption>
-      <thead>
-        <tr>
-          <th scope="col">Argument</th>
-          <th scope="col">The model's</th>
-          <th scope="col">Yours</th>
-        </tr>
-      </thead>
-      <tbody>
-        {changes.map(({ path, before, after }) => (
-          <tr key={path}>
-            <th scope="row">{path || 'all'}</th>
-            <td>{before === undefined ? <span class="soft">not given</span> : <del>{before}</del>}</td>
-            <td>{after === undefined ? <span class="soft">left out</span> : <ins>{after}</ins>}</td>
+    <div class="scrolls">
+      <table class="changes">
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            <th scope="col">Argument</th>
+            <th scope="col">The model's</th>
+            <th scope="col">{afterIs}</th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {changes.map(({ path, before, after }) => (
+            <tr key={path}>
+              <th scope="row">{path || 'all'}</th>
+              <td>{before === undefined ? <span class="soft">not given</span> : <del>{before}</del>}</td>
+              <td>{after === undefined ? <span class="soft">left out</span> : <ins>{after}</ins>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -33,6 +33,9 @@ export function Actions({ item, draft, onRefused }: ActionsProps) {
     } catch (cause) {
       const found = cause instanceof ApiError ? refusedFields(cause.details) : undefined;
       if (found && found.size > 0) onRefused(found);
+      // The form goes with the item: what is said in it would go, too.
+      if (cause instanceof ApiError && outdated.has(cause.code))
+        notify(`Your decision was not taken: ${cause.message}.`);
       throw cause;
     } finally {
       await loadInbox();
@@ -59,6 +62,8 @@ export function Actions({ item, draft, onRefused }: ActionsProps) {
     </section>
   );
 }
+
+const outdated: ReadonlySet<string> = new Set(['approval_not_pending', 'approval_expired', 'already_terminal']);
 
 function outcome({ approvers = 1, toolCallId }: ApprovalView, verdict: Verdict, { pending, status }: Decided): string {
   if (verdict.kind === 'grant' && approvers > 1 && pending.some((each) => each.toolCallId === toolCallId))

@@ -6,7 +6,8 @@ import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Since } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
-import { inbox, loadInbox, loadMore, nameOfItem, waitingText } from './inbox.ts';
+import { Decided } from './decided.tsx';
+import { inbox, loadInbox, loadMore, nameOfItem, partsOfName, waitingText } from './inbox.ts';
 import { History } from './history.tsx';
 import { Item } from './item.tsx';
 import { askedIn, kindName } from './words.ts';
@@ -45,7 +46,7 @@ function InboxTab() {
   const { items, more, error } = inbox.value;
   const { kind, agent, item: chosen } = query;
   const shown = (items ?? []).filter((item) => (!kind || item.kind === kind) && (!agent || item.agent === agent));
-  const current = useChosen(chosen, shown);
+  const current = useChosen(chosen, items ?? []);
   const choose = (item: ApprovalView) => setUrl({ item: nameOfItem(item) });
   useInboxKeys(shown, current, choose);
   if (!items) return error ? <Problem error={error} retry={loadInbox} /> : <Loading what="Reading what waits" />;
@@ -56,8 +57,8 @@ function InboxTab() {
         <SelectFilter name="agent" label="Agent" choices={[...new Set(items.map((each) => each.agent))].sort()} />
       </Filters>
       {error && <Problem error={error} retry={loadInbox} />}
-      {shown.length === 0 && <Nothing isFiltered={items.length > 0} more={more} />}
-      {(shown.length > 0 || current) && (
+      {shown.length === 0 && !chosen && <Nothing isFiltered={items.length > 0} more={more} />}
+      {(shown.length > 0 || chosen) && (
         <div class="inbox">
           <ul class="inbox-list" aria-label="What waits">
             {shown.map((item) => (
@@ -68,6 +69,9 @@ function InboxTab() {
                 onChoose={choose}
               />
             ))}
+            {shown.length === 0 && (
+              <li class="soft">Nothing else waits{items.length > 0 && ' that fits the filters'}.</li>
+            )}
             {more && (
               <li>
                 <button type="button" onClick={() => void loadMore()}>
@@ -82,12 +86,25 @@ function InboxTab() {
               item={current}
               waits={items.some((each) => nameOfItem(each) === nameOfItem(current))}
             />
+          ) : chosen ? (
+            <Past key={chosen} name={chosen} />
           ) : (
             <p class="soft inbox-hint">Choose what to look at. Keys: j and k move, and Tab goes into it.</p>
           )}
         </div>
       )}
     </>
+  );
+}
+
+/** What an address names that waits no longer, or is not among what was read. */
+function Past({ name }: { name: string }) {
+  const { runId, toolCallId } = partsOfName(name);
+  return (
+    <article class="item card" aria-label="Decided">
+      <h2>What was asked here</h2>
+      <Decided {...{ runId, toolCallId }} />
+    </article>
   );
 }
 

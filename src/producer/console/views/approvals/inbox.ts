@@ -70,6 +70,12 @@ export function nameOfItem({ runId, toolCallId, id, kind }: ApprovalView): strin
   return `${runId}/${kind === 'budget' ? 'budget' : (toolCallId ?? id ?? '')}`;
 }
 
+/** The same taken apart: ids of calls may have slashes, ids of runs have none. */
+export function partsOfName(name: string): { readonly runId: string; readonly toolCallId: string } {
+  const [runId = '', ...rest] = name.split('/');
+  return { runId, toolCallId: rest.join('/') };
+}
+
 /** `3`, or `100+` when there are more; empty while nothing waits, or nothing is known. */
 export function waitingText(): string {
   const { items = [], more } = inbox.value;

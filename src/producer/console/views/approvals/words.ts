@@ -1,4 +1,6 @@
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
+import type { CallView, StepView } from '../../../../shared/contract/archive/run-steps.ts';
+import type { DecisionView } from '../../../../shared/contract/decisions.ts';
 import type { FlowRule } from '../../../../shared/contract/flow.ts';
 
 /** What an item asks for, in a few words. */
@@ -54,6 +56,20 @@ export function hindrance(item: ApprovalView, may: (scope: 'approve' | 'admin') 
   if (item.kind === 'budget' && accountOf(item).scope === 'tenant' && !may('admin'))
     return 'This is the money of the whole tenant: deciding about it needs a key with the scope "admin". You may still reject.';
   return undefined;
+}
+
+/** What became of a call that people were asked about, in a sentence. */
+export function decisionWords({ granted, answered, by, edited, reason }: DecisionView): string {
+  if (reason === 'expired') return 'Nobody decided in time: it counts as denied.';
+  const what = answered ? 'Answered' : granted ? 'Granted' : 'Denied';
+  const who = by.length > 0 ? ` by ${by.join(' and ')}` : ' without a name';
+  return `${what}${who}${edited ? ', with other arguments' : ''}${reason ? `: “${reason}”` : ''}.`;
+}
+
+/** The call of that id: models use ids again, so the last one that was decided, or the last. */
+export function decidedCallIn(steps: readonly StepView[], toolCallId: string): CallView | undefined {
+  const named = steps.flatMap(({ calls }) => calls.filter((call) => call.toolCallId === toolCallId));
+  return named.findLast(({ decision }) => decision !== undefined) ?? named.at(-1);
 }
 
 export interface Line {
