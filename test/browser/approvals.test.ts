@@ -83,6 +83,22 @@ describeInBrowser('the inbox of approvals', () => {
     expect(await approve.isDisabled()).toBe(true);
     await item.getByLabel('amount').fill('fifty');
     await item.getByText('must be a number').waitFor();
+    const changes = item.getByRole('table', { name: 'Your changes' });
+    await changes.getByText('fifty').waitFor();
+    expect(await changes.getByText('900').count()).toBe(0);
+    // The JSON has what was typed, not what stood there before.
+    await item.getByRole('button', { name: 'As JSON' }).click();
+    const json = item.getByLabel('Arguments as JSON');
+    expect(JSON.parse(await json.inputValue())).toMatchObject({ amount: 'fifty' });
+    await item.getByText('amount: must be number').waitFor();
+    await json.fill('{"amount": 5');
+    await item.getByText('The arguments cannot be sent like this.').waitFor();
+    expect(await item.getByText('is not JSON').count()).toBe(1);
+    expect(await approve.isDisabled()).toBe(true);
+    expect(await item.getByRole('button', { name: 'As a form' }).isDisabled()).toBe(true);
+    await opened.checkView('approval-no-json');
+    await item.getByRole('button', { name: 'Take back my changes' }).click();
+    await item.getByRole('button', { name: 'As a form' }).click();
     await item.getByLabel('amount').fill('55.5');
     await item.getByLabel('currency').selectOption('USD');
     await item.getByRole('button', { name: 'Add: urgent' }).click();
@@ -93,7 +109,6 @@ describeInBrowser('the inbox of approvals', () => {
     await item.getByText('0 is less than 1').waitFor();
     await item.getByLabel('count').nth(1).fill('3');
     await item.getByRole('button', { name: 'As JSON' }).click();
-    const json = item.getByLabel('Arguments as JSON');
     expect(JSON.parse(await json.inputValue())).toEqual({
       ...paid,
       note: null,

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { ApiError } from '../../api.ts';
 import { refusedFields, type Problems } from '../../forms/check-value.ts';
-import { isEdited, problemsIn, type Draft } from '../../forms/draft.ts';
+import { isTouched, problemsIn, type Draft } from '../../forms/draft.ts';
 import { readNumber } from '../../forms/edit-value.ts';
 import { may, session } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
@@ -111,7 +111,7 @@ function ApprovalActions({ item, draft, cannot, run }: KindProps) {
   const [reason, setReason] = useState('');
   const [answer, setAnswer] = useState('');
   const problems = problemsIn(draft);
-  const edited = isEdited(draft);
+  const isChanged = isTouched(draft);
   return (
     <>
       {item.mode === 'deferred' && (
@@ -130,20 +130,25 @@ function ApprovalActions({ item, draft, cannot, run }: KindProps) {
           disabled={cannot || problems.size > 0}
           onClick={() => run({ kind: 'grant', draft, reason })}
         >
-          {edited ? 'Approve with my changes' : 'Approve'}
+          {isChanged ? 'Approve with my changes' : 'Approve'}
         </button>
         <button type="button" class="danger" disabled={cannot} onClick={() => run({ kind: 'deny', reason })}>
           Deny
         </button>
         {problems.size > 0 && (
           <span class="field-error" role="status">
-            {problems.size === 1 ? 'One argument' : `${problems.size} arguments`} cannot be sent like this:{' '}
-            {[...problems.keys()].map((path) => path || 'arguments').join(', ')}.
+            {hindranceIn(problems)}
           </span>
         )}
       </div>
     </>
   );
+}
+
+function hindranceIn(problems: Problems): string {
+  const names = [...problems.keys()].filter((path) => path !== '');
+  if (names.length === 0) return 'The arguments cannot be sent like this.';
+  return `${names.length === 1 ? 'One argument' : `${names.length} arguments`} cannot be sent like this: ${names.join(', ')}.`;
 }
 
 function Answer({

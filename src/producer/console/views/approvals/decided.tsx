@@ -3,6 +3,7 @@ import { pendingNameOf } from '../../../../shared/contract/plain/pending.ts';
 import type { CallView, RunSteps } from '../../../../shared/contract/archive/run-steps.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { Changes } from '../../forms/arguments-form.tsx';
+import { changesBetween } from '../../forms/edit-value.ts';
 import { useQuery } from '../../query.ts';
 import { Json } from '../../ui/json.tsx';
 import { Problem } from '../../ui/states.tsx';
@@ -56,7 +57,9 @@ function Verdict({ decision, call, args }: { decision: DecisionView; call: CallV
           <Time at={decision.at} />
         </dd>
       </dl>
-      {isEdited && <Changes before={call.modelArgs} after={call.args} caption="What was changed" afterIs="Granted" />}
+      {isEdited && (
+        <Changes changes={changesBetween(call.modelArgs, call.args)} caption="What was changed" afterIs="Granted" />
+      )}
       {isEdited && <Arguments title="Arguments as they were granted" args={call.args} />}
       {!isEdited && asked !== undefined && <Arguments title="Arguments as the model wrote them" args={asked} />}
       {decision.edited && !isKnown && (

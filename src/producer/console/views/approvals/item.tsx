@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
-import { ArgumentsForm, Changes } from '../../forms/arguments-form.tsx';
+import { ArgumentsForm, DraftChanges } from '../../forms/arguments-form.tsx';
 import { draftOf, type Draft } from '../../forms/draft.ts';
 import { Json } from '../../ui/json.tsx';
 import { Money } from '../../ui/money.tsx';
@@ -40,7 +40,7 @@ function Waiting({ item }: { item: ApprovalView }) {
         (item.kind === 'approval' ? (
           <>
             <ArgumentsForm draft={draft} onDraft={setDraft} disabled={!may('approve')} />
-            <Changes before={draft.original} after={draft.value} caption="Your changes" afterIs="Yours" />
+            <DraftChanges draft={draft} />
           </>
         ) : (
           <section aria-label="Arguments">
