@@ -150,10 +150,41 @@ describeInBrowser('the inbox of approvals', () => {
     await second.approve({});
     await until('the title says so', async () => (await page.title()) === 'Approvals · Millrace');
     await page.getByRole('tab', { name: 'Decided' }).click();
-    const table = page.getByRole('table', { name: 'Decisions' });
-    await table.getByText('ada').waitFor();
-    expect(await table.getByRole('row').count()).toBe(3);
+    const decisions = page.getByRole('list', { name: 'Decisions' });
+    await decisions.getByText('ada').waitFor();
+    expect(await decisions.getByRole('listitem').count()).toBe(2);
+    await decisions.getByText('ada').click();
+    const decision = page.getByRole('article', { name: 'Decision' });
+    await decision.getByText('Denied by ada: “not this one”.').waitFor();
+    await decision.getByText('id: 1').waitFor();
+    for (const part of ['document.documentElement', "document.getElementById('view')"])
+      expect(await page.evaluate(`${part}.scrollWidth - ${part}.clientWidth`)).toBeLessThanOrEqual(0);
     await opened.checkView('approvals-decided');
+  });
+
+  test('a card says what would be done and what was asked, and the page what the run did before', async () => {
+    const world = await makeWorld({ producer: true });
+    const run = await world.submit('gated', [
+      { text: 'I look first.', calls: [{ name: 'look', args: { id: 'first' } }] },
+      { calls: [{ name: 'pay', args: paid }] },
+      { text: 'Done.' },
+    ]);
+    await until('the run waits', async () => (await run.get()).status === 'suspended');
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/approvals');
+    const card = page.getByRole('button', { name: /Call pay/ });
+    await card.getByText('id: p, to: kim, amount: 50, currency: EUR').waitFor();
+    const input = (await run.get()).request?.input ?? '';
+    await card.getByText(`Asked: ${input.slice(0, 40)}`).waitFor();
+    await card.click();
+    const asked = page.getByRole('region', { name: 'What the run was asked' });
+    await asked.getByText(input.slice(0, 40)).waitFor();
+    await asked.getByText('What it has done so far').click();
+    await asked.getByText('I look first.').waitFor();
+    await asked.getByText('id: first').waitFor();
+    await opened.checkView('approval-asked');
+    await run.deny({});
   });
 
   test('what somebody else has decided shows the arguments it ran with, waits no longer and is not edited', async () => {
@@ -202,11 +233,15 @@ describeInBrowser('the inbox of approvals', () => {
     await page.keyboard.press('g');
     await page.keyboard.press('p');
     await page.getByRole('button', { name: /Answer a question/ }).waitFor();
-    await page.keyboard.press('j');
-    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
+    // What has waited longest comes first.
     await page.keyboard.press('j');
     await page.getByRole('article', { name: 'Call charge' }).waitFor();
+    await page.keyboard.press('j');
+    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
     await page.keyboard.press('k');
+    await page.getByRole('article', { name: 'Call charge' }).waitFor();
+    await page.keyboard.press('j');
+    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
     await opened.checkView('question');
     const choices = page.getByLabel('Choices');
     for (let tabs = 0; tabs < 40 && (await choices.and(page.locator(':focus')).count()) === 0; tabs++)
@@ -272,7 +307,18 @@ describeInBrowser('the inbox of approvals', () => {
     await openItem(page, (path) => opened.visit(path), run);
     for (const part of ['document.documentElement', "document.getElementById('view')"])
       expect(await page.evaluate(`${part}.scrollWidth - ${part}.clientWidth`)).toBeLessThanOrEqual(0);
+    // Whoever can press the button has the arguments in sight.
+    const approve = page.getByRole('button', { name: 'Approve', exact: true });
+    await approve.scrollIntoViewIfNeeded();
+    const [button, beside] = [await approve.boundingBox(), await page.locator('.decide-args').boundingBox()];
+    expect(beside?.y).toBeLessThan(button?.y ?? 0);
+    expect(beside?.y).toBeGreaterThan(0);
+    expect(await page.locator('.decide-args').textContent()).toContain('amount: 50');
+    await page.evaluate("document.getElementById('view').scrollTo(0, 0)");
+    expect((await approve.boundingBox())?.y).toBeGreaterThan(780);
     await opened.checkView('approval-phone');
+    await approve.scrollIntoViewIfNeeded();
+    await opened.screenshot('approval-phone-decide');
     await run.deny({});
   });
 });

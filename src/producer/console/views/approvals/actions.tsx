@@ -11,7 +11,7 @@ import { notify } from '../../ui/notice.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { decide, keepName, knownName, type Decided, type Verdict } from './decide.ts';
 import { loadInbox } from './inbox.ts';
-import { accountOf } from './words.ts';
+import { accountOf, argumentsLine } from './words.ts';
 
 interface ActionsProps {
   readonly item: ApprovalView;
@@ -124,6 +124,9 @@ function ApprovalActions({ item, draft, cannot, run }: KindProps) {
       )}
       <Reason {...{ reason, setReason }} disabled={cannot} />
       <div class="decide row">
+        <p class="decide-args small-text">
+          <code>{item.toolName}</code> <span class="mono">{argumentsLine(draft.value)}</span>
+        </p>
         <button
           type="button"
           class="primary"

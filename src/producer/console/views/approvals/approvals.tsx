@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { useKeys } from '../../keys.ts';
 import { SelectFilter, Filters } from '../../ui/filters.tsx';
+import { formatMoney } from '../../ui/money.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Since } from '../../ui/time.tsx';
@@ -10,7 +11,7 @@ import { Decided } from './decided.tsx';
 import { inbox, loadInbox, loadMore, nameOfItem, partsOfName, waitingText } from './inbox.ts';
 import { History } from './history.tsx';
 import { Item } from './item.tsx';
-import { askedIn, kindName } from './words.ts';
+import { aboutItem, askedIn, kindName } from './words.ts';
 import './approvals.css';
 
 /** What waits for people, and what they decided. */
@@ -75,7 +76,7 @@ function InboxTab() {
             {more && (
               <li>
                 <button type="button" onClick={() => void loadMore()}>
-                  Show older ones
+                  Show newer ones
                 </button>
               </li>
             )}
@@ -161,6 +162,8 @@ function InboxRow({
           <strong class="clip">{askedIn(item)}</strong>
           <Since at={item.requestedAt} />
         </span>
+        <span class="clip mono small-text">{aboutItem(item, formatMoney)}</span>
+        {item.inputPreview && <span class="clip soft small-text">Asked: {item.inputPreview}</span>}
         <span class="row between soft">
           <span class="clip">{item.agent}</span>
           <span class={`tag kind-${item.kind}`}>{kindName(item.kind)}</span>

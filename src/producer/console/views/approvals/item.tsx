@@ -7,8 +7,9 @@ import { Money } from '../../ui/money.tsx';
 import { Since, Time } from '../../ui/time.tsx';
 import { may } from '../../session.ts';
 import { Actions } from './actions.tsx';
+import { Asked } from './asked.tsx';
 import { Decided } from './decided.tsx';
-import { accountOf, askedIn, hindrance, kindName, linesBetween, ruleName, spread } from './words.ts';
+import { accountOf, askedIn, hindrance, kindName, linesBetween, neededIn, ruleName, spread } from './words.ts';
 
 /** One thing that waits, with everything that a person needs to decide about it; or what became of it. */
 export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
@@ -22,6 +23,7 @@ export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
         {item.reason && <p class={item.kind === 'user_input' ? 'question' : ''}>{item.reason}</p>}
       </header>
       {!waits && <Decided runId={item.runId} toolCallId={item.toolCallId ?? ''} args={item.args} />}
+      <Asked item={item} />
       <Facts {...{ item, waits }} />
       <Flow item={item} />
       <ToolChange item={item} />
@@ -128,11 +130,6 @@ function Facts({ item, waits }: { item: ApprovalView; waits: boolean }) {
       ))}
     </dl>
   );
-}
-
-function neededIn({ args }: ApprovalView): number | undefined {
-  const needed = args?.['neededMicrocents'];
-  return typeof needed === 'number' ? needed : undefined;
 }
 
 function Flow({ item: { flow = [] } }: { item: ApprovalView }) {
