@@ -83,6 +83,22 @@ describeInBrowser('the inbox of approvals', () => {
     expect(await approve.isDisabled()).toBe(true);
     await item.getByLabel('amount').fill('fifty');
     await item.getByText('must be a number').waitFor();
+    const changes = item.getByRole('table', { name: 'Your changes' });
+    await changes.getByText('fifty').waitFor();
+    expect(await changes.getByText('900').count()).toBe(0);
+    // The JSON has what was typed, not what stood there before.
+    await item.getByRole('button', { name: 'As JSON' }).click();
+    const json = item.getByLabel('Arguments as JSON');
+    expect(JSON.parse(await json.inputValue())).toMatchObject({ amount: 'fifty' });
+    await item.getByText('amount: must be number').waitFor();
+    await json.fill('{"amount": 5');
+    await item.getByText('The arguments cannot be sent like this.').waitFor();
+    expect(await item.getByText('is not JSON').count()).toBe(1);
+    expect(await approve.isDisabled()).toBe(true);
+    expect(await item.getByRole('button', { name: 'As a form' }).isDisabled()).toBe(true);
+    await opened.checkView('approval-no-json');
+    await item.getByRole('button', { name: 'Take back my changes' }).click();
+    await item.getByRole('button', { name: 'As a form' }).click();
     await item.getByLabel('amount').fill('55.5');
     await item.getByLabel('currency').selectOption('USD');
     await item.getByRole('button', { name: 'Add: urgent' }).click();
@@ -93,7 +109,6 @@ describeInBrowser('the inbox of approvals', () => {
     await item.getByText('0 is less than 1').waitFor();
     await item.getByLabel('count').nth(1).fill('3');
     await item.getByRole('button', { name: 'As JSON' }).click();
-    const json = item.getByLabel('Arguments as JSON');
     expect(JSON.parse(await json.inputValue())).toEqual({
       ...paid,
       note: null,
@@ -135,10 +150,76 @@ describeInBrowser('the inbox of approvals', () => {
     await second.approve({});
     await until('the title says so', async () => (await page.title()) === 'Approvals · Millrace');
     await page.getByRole('tab', { name: 'Decided' }).click();
-    const table = page.getByRole('table', { name: 'Decisions' });
-    await table.getByText('ada').waitFor();
-    expect(await table.getByRole('row').count()).toBe(3);
+    const decisions = page.getByRole('list', { name: 'Decisions' });
+    await decisions.getByText('ada').waitFor();
+    expect(await decisions.getByRole('listitem').count()).toBe(2);
+    await decisions.getByText('ada').click();
+    const decision = page.getByRole('article', { name: 'Decision' });
+    await decision.getByText('Denied by ada: “not this one”.').waitFor();
+    await decision.getByText('id: 1').waitFor();
+    for (const part of ['document.documentElement', "document.getElementById('view')"])
+      expect(await page.evaluate(`${part}.scrollWidth - ${part}.clientWidth`)).toBeLessThanOrEqual(0);
     await opened.checkView('approvals-decided');
+  });
+
+  test('a card says what would be done and what was asked, and the page what the run did before', async () => {
+    const world = await makeWorld({ producer: true });
+    const run = await world.submit('gated', [
+      { text: 'I look first.', calls: [{ name: 'look', args: { id: 'first' } }] },
+      { calls: [{ name: 'pay', args: paid }] },
+      { text: 'Done.' },
+    ]);
+    await until('the run waits', async () => (await run.get()).status === 'suspended');
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/approvals');
+    const card = page.getByRole('button', { name: /Call pay/ });
+    await card.getByText('id: p, to: kim, amount: 50, currency: EUR').waitFor();
+    const input = (await run.get()).request?.input ?? '';
+    await card.getByText(`Asked: ${input.slice(0, 40)}`).waitFor();
+    await card.click();
+    const asked = page.getByRole('region', { name: 'What the run was asked' });
+    await asked.getByText(input.slice(0, 40)).waitFor();
+    await asked.getByText('What it has done so far').click();
+    await asked.getByText('I look first.').waitFor();
+    await asked.getByText('id: first').waitFor();
+    await opened.checkView('approval-asked');
+    await run.deny({});
+  });
+
+  test('what somebody else has decided shows the arguments it ran with, waits no longer and is not edited', async () => {
+    const { current: world } = shared;
+    const run = await asked(world, 'pay', paid);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    const item = await openItem(page, (path) => opened.visit(path), run);
+    await item.getByLabel('amount').fill('49');
+    const address = page.url();
+    await run.approve({ updatedArgs: { ...paid, amount: 5 }, by: 'Phone', reason: 'too much' });
+    await item.getByText('Granted by Phone, with other arguments: “too much”.').waitFor();
+    const changed = item.getByRole('table', { name: 'What was changed' });
+    await changed.getByRole('cell', { name: '50', exact: true }).waitFor();
+    await changed.getByRole('cell', { name: '5', exact: true }).waitFor();
+    expect(await item.getByRole('textbox').count()).toBe(0);
+    for (const gone of ['Waits', 'Expires', '49']) expect(await item.getByText(gone, { exact: true }).count()).toBe(0);
+    await world.ended(run);
+    await opened.checkView('approval-decided');
+    await opened.visit(address.slice(world.url.length));
+    await page.getByRole('table', { name: 'What was changed' }).waitFor();
+    opened.checkComplaints();
+  });
+
+  test('a decision that comes too late says so', async () => {
+    const { current: world } = shared;
+    const run = await asked(world, 'charge', { id: 'late' });
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    const item = await openItem(page, (path) => opened.visit(path), run);
+    // The page does not see that the item goes.
+    await page.route('**/v1/approvals?*', () => {});
+    await run.deny({ by: 'ada' });
+    await item.getByRole('button', { name: 'Approve' }).click();
+    await page.getByText(/^Your decision was not taken: /).waitFor();
   });
 
   test('everything is done from the keyboard: from the list to a question that is answered', async () => {
@@ -152,11 +233,15 @@ describeInBrowser('the inbox of approvals', () => {
     await page.keyboard.press('g');
     await page.keyboard.press('p');
     await page.getByRole('button', { name: /Answer a question/ }).waitFor();
-    await page.keyboard.press('j');
-    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
+    // What has waited longest comes first.
     await page.keyboard.press('j');
     await page.getByRole('article', { name: 'Call charge' }).waitFor();
+    await page.keyboard.press('j');
+    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
     await page.keyboard.press('k');
+    await page.getByRole('article', { name: 'Call charge' }).waitFor();
+    await page.keyboard.press('j');
+    await page.getByRole('article', { name: 'Answer a question' }).waitFor();
     await opened.checkView('question');
     const choices = page.getByLabel('Choices');
     for (let tabs = 0; tabs < 40 && (await choices.and(page.locator(':focus')).count()) === 0; tabs++)
@@ -222,7 +307,18 @@ describeInBrowser('the inbox of approvals', () => {
     await openItem(page, (path) => opened.visit(path), run);
     for (const part of ['document.documentElement', "document.getElementById('view')"])
       expect(await page.evaluate(`${part}.scrollWidth - ${part}.clientWidth`)).toBeLessThanOrEqual(0);
+    // Whoever can press the button has the arguments in sight.
+    const approve = page.getByRole('button', { name: 'Approve', exact: true });
+    await approve.scrollIntoViewIfNeeded();
+    const [button, beside] = [await approve.boundingBox(), await page.locator('.decide-args').boundingBox()];
+    expect(beside?.y).toBeLessThan(button?.y ?? 0);
+    expect(beside?.y).toBeGreaterThan(0);
+    expect(await page.locator('.decide-args').textContent()).toContain('amount: 50');
+    await page.evaluate("document.getElementById('view').scrollTo(0, 0)");
+    expect((await approve.boundingBox())?.y).toBeGreaterThan(780);
     await opened.checkView('approval-phone');
+    await approve.scrollIntoViewIfNeeded();
+    await opened.screenshot('approval-phone-decide');
     await run.deny({});
   });
 });

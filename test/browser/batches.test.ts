@@ -120,6 +120,33 @@ describeInBrowser('batches', () => {
     opened.checkComplaints();
   });
 
+  test('a file that is chosen again or not at all leaves the dialog and its fields, which are not lost unasked', async () => {
+    const { current: world } = shared;
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/batches?new=1');
+    const dialog = page.getByRole('dialog', { name: 'Start a batch' });
+    const field = dialog.getByLabel('File');
+    const csv = (text: string) => ({ name: 'again.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+    await field.setInputFiles(csv('id,input\n1,first\n'));
+    await dialog.getByLabel('Name').fill('kept');
+    // What a browser does when its chooser is closed without a file.
+    await field.dispatchEvent('cancel', { bubbles: true });
+    await dialog.getByText('again.csv').waitFor();
+    const chooser = page.waitForEvent('filechooser');
+    await field.click();
+    await (await chooser).setFiles(csv('id,input\n1,mended\n'));
+    await dialog.getByRole('cell', { name: 'mended' }).waitFor();
+    expect(await dialog.getByLabel('Name').inputValue()).toBe('kept');
+    await page.mouse.click(2, 2);
+    await dialog.getByRole('button', { name: 'Stay here' }).click();
+    expect(await dialog.getByLabel('Name').inputValue()).toBe('kept');
+    await page.keyboard.press('Escape');
+    await dialog.getByRole('button', { name: 'Close it' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    opened.checkComplaints();
+  });
+
   test('a CSV shows its columns, asks for a template, and a file that is broken is not sent', async () => {
     const { current: world } = shared;
     const opened = await browser.open({ url: world.url });

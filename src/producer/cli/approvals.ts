@@ -15,6 +15,7 @@ const lookMs = 5_000;
 
 const options = [
   text('--agent <id>', 'only runs of this agent'),
+  flag('--oldest', 'those first that have waited longest'),
   flag('--follow', 'continue, and print what is new'),
   flag('--json', 'print one JSON document; with --follow one line for each'),
 ];
@@ -29,7 +30,7 @@ export const addApprovals = command('approvals', {
 
 async function approvals(cli: Cli, asked: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const first = await waiting(cli, mill, asked.agent);
+  const first = await waiting(cli, mill, asked);
   if (asked.follow) return await watch(cli, mill, asked, first);
   if (asked.json) return printJson(cli, first);
   if (first.length === 0) cli.stderr.write('Nothing waits for people.\n');
@@ -37,9 +38,14 @@ async function approvals(cli: Cli, asked: Options): Promise<ExitCode> {
   return exitCodes.ok;
 }
 
-async function waiting(cli: Cli, mill: Millrace, agent: string | undefined): Promise<ApprovalView[]> {
+async function waiting(
+  cli: Cli,
+  mill: Millrace,
+  { agent, oldest }: Partial<Pick<Options, 'agent' | 'oldest'>>,
+): Promise<ApprovalView[]> {
+  const order = oldest ? 'oldest' : undefined;
   const { found } = await collect(cli, maxShown, async (range) => {
-    const { approvals: items, cursor } = await mill.approvals(defined({ ...range, agent }));
+    const { approvals: items, cursor } = await mill.approvals(defined({ ...range, agent, order }));
     return { items, cursor };
   });
   return found;
@@ -62,7 +68,7 @@ async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: 
   while (!interrupted.aborted) {
     const { promise: rung, resolve } = Promise.withResolvers<void>();
     ring = resolve;
-    show(await waiting(cli, mill, agent));
+    show(await waiting(cli, mill, defined({ agent })));
     using stop = new Stop({ signals: [interrupted], afterMs: lookMs });
     await untilStopped(rung, stop.signal);
   }
@@ -88,6 +94,7 @@ function textOf({ stdout }: Cli, each: ApprovalView): string {
     ({ by, granted }) => `${oneLine(by ?? '', 80)} ${granted === false ? 'denied' : 'approved'}`,
   );
   const details = [
+    each.inputPreview === undefined ? '' : `asked: ${oneLine(each.inputPreview, 160)}`,
     each.args === undefined ? '' : oneLine(JSON.stringify(each.args), 400),
     ...changeLines(each),
     ...flowLines(each),

@@ -11,8 +11,8 @@ import { approvalKind, type ApprovalView } from '../../shared/contract/inbox/app
 import type { PendingItem } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
-import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
-import { cursorOf, entriesAfter, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
+import { isTerminalStatus, previewOf, type RunRecord } from '../../shared/contract/run.ts';
+import { cursorOf, entriesAfter, entriesBehind, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -25,7 +25,9 @@ const settledMs = 60_000;
 const approvalsQuery = z.strictObject({
   agent: publicId.optional(),
   kind: approvalKind.optional(),
-  /** From the previous page; absent for the first. */
+  /** Whose question comes first. Default `newest`. */
+  order: z.enum(['newest', 'oldest']).default('newest'),
+  /** From the previous page in the same order; absent for the first. */
   cursor: runListCursor.optional(),
   /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
   limit: z.int().min(1).max(100).default(50),
@@ -38,14 +40,15 @@ export interface ApprovalsPage {
   readonly cursor?: string;
 }
 
-/** A page of what the runs of a tenant wait for people to decide, newest first. Looks at no more than 2,000 runs. */
+/** A page of what the runs of a tenant wait for people to decide, newest first unless asked otherwise. Looks at no more than 2,000 runs. */
 export async function listApprovals(input: ApprovalsQuery, client: TenantClient): Promise<ApprovalsPage> {
-  const { agent, kind, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
+  const { agent, kind, order, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
+  const read = order === 'oldest' ? entriesBehind : entriesAfter;
   return await reach(client, async (at) => {
     const approvals: ApprovalView[] = [];
     let last = cursor === undefined ? undefined : entryOf(cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, at.core.keys.asking(at.tenant), batchSize, at.redis);
+      const entries = await read(last, at.core.keys.asking(at.tenant), batchSize, at.redis);
       const found = await readEntries(entries, at);
       for (const [i, entry] of entries.entries()) {
         last = entry;
@@ -84,7 +87,7 @@ function asksOf({ status, pending }: RunRecord): readonly PendingItem[] {
 }
 
 function approvalOf({ runId, request }: RunRecord, item: PendingItem, decisions: readonly DecisionRecord[]) {
-  const { agent, thread, batch, metadata } = request;
+  const { agent, thread, batch, metadata, input } = request;
   const record = decisions.find(
     ({ id, expiresAt, verdict }) => !verdict && id === item.id && expiresAt === item.expiresAt,
   );
@@ -94,6 +97,7 @@ function approvalOf({ runId, request }: RunRecord, item: PendingItem, decisions:
     thread,
     batch,
     metadata,
+    inputPreview: previewOf(input) || undefined,
     ...pendingViewOf(item),
     argsSchema: item.argsSchema,
     kind: approvalKind.parse(item.kind),

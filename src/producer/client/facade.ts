@@ -328,7 +328,7 @@ export class MillraceClient implements AsyncDisposable {
   }
 
   /**
-   * What runs of the tenant wait for people to decide, newest first: calls, questions, calls whose outcome is unknown, and
+   * What runs of the tenant wait for people to decide, newest first unless `order` is `oldest`: calls, questions, calls whose outcome is unknown, and
    * money. One call looks at no more than 2,000 runs; no cursor means the end. Throws `validation` for a query that makes no
    * sense.
    */

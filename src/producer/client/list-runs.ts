@@ -82,6 +82,26 @@ export async function entriesAfter(
   return pairsOf(flat).map(([runId, at]) => ({ runId, atMs: Number(at) }));
 }
 
+/** The same from the other end: the oldest first. */
+export async function entriesBehind(
+  last: IndexEntry | undefined,
+  key: string,
+  count: number,
+  redis: RedisConnection,
+): Promise<readonly IndexEntry[]> {
+  const start = last === undefined ? 0 : await rankBehind(last, key, redis);
+  const flat = await redis.zrange(key, String(start), String(start + count - 1), 'WITHSCORES');
+  return pairsOf(flat).map(([runId, at]) => ({ runId, atMs: Number(at) }));
+}
+
+async function rankBehind({ runId, atMs }: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
+  const [rank, score] = await Promise.all([redis.zrank(key, runId), redis.zscore(key, runId)]);
+  if (rank !== null && Number(score) === atMs) return rank + 1;
+  const older = await redis.zcount(key, '-inf', `(${atMs}`);
+  const same = await redis.zrangebyscore(key, atMs, atMs);
+  return older + same.filter((other) => other < runId).length;
+}
+
 async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
   const [rank, score] = await Promise.all([redis.zrevrank(key, runId), redis.zscore(key, runId)]);
   if (rank !== null && Number(score) === atMs) return rank + 1;

@@ -56,6 +56,7 @@ test('what runs wait for people is listed, newest first, with all that an inbox 
       toolCallId: 'c1',
       runId: first,
       agent: 'support',
+      inputPreview: request.input,
       votes: [{ by: 'kim', granted: true, at: expect.any(String), reason: 'ok' }],
       href: `/v1/runs/${first}`,
     },
@@ -100,6 +101,32 @@ test('the list is narrowed by agent and by kind, and shows only runs of the own 
   expect(await ids({ kind: 'user_input' })).toEqual([`${one.runId} q1`]);
   expect(await ids({ kind: 'unknown_outcome' })).toEqual([]);
   expect((await mill.forTenant('acme').approvals()).approvals).toEqual([]);
+});
+
+test('the oldest come first where that is asked for, over all pages, also when what was seen leaves meanwhile', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const runs: { readonly runId: string }[] = [];
+  for (let i = 0; i < 12; i++) runs.push(await suspendedRun(world, [call('c1')]));
+  // Four each were asked in the same millisecond.
+  for (const [i, { runId }] of runs.entries())
+    await redis.zadd(keys.asking('default'), 1_767_225_600_000 + Math.floor(i / 4), runId);
+  const seen: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await mill.approvals({ order: 'oldest', limit: 3, ...(cursor !== undefined && { cursor }) });
+    seen.push(...page.approvals.map(({ runId }) => runId));
+    cursor = page.cursor;
+    const last = page.approvals.at(-1);
+    if (last) await mill.cancel(last.runId);
+  } while (cursor !== undefined);
+  const inOrder = [0, 4, 8].flatMap((at) =>
+    runs
+      .slice(at, at + 4)
+      .map(({ runId }) => runId)
+      .sort(),
+  );
+  expect(seen).toEqual(inOrder);
 });
 
 test('pages have every item once, also when runs were asked in the same millisecond and leave meanwhile', async () => {

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { Field } from '../ui/form.tsx';
 import type { Problems } from './check-value.ts';
+import type { Broken } from './draft.ts';
 import { readJson, readNumber, withAt, withoutAt, type Typed } from './edit-value.ts';
 import { firstValue, isRecord, type FormField, type Path } from './schema-form.ts';
 
@@ -9,10 +10,11 @@ export interface ValueFormProps {
   readonly field: FormField;
   readonly value: unknown;
   readonly problems: Problems;
+  readonly broken: ReadonlyMap<string, Broken>;
   readonly disabled: boolean;
   readonly onValue: (value: unknown) => void;
   /** What was typed at the path is no value (yet); undefined: it is one again. */
-  readonly onBroken: (path: string, problem: string | undefined) => void;
+  readonly onBroken: (at: Path, what: Omit<Broken, 'at'> | undefined) => void;
 }
 
 /** A form for a value of a JSON Schema. What it does not know of the value stays in it as it is. */
@@ -22,14 +24,14 @@ export function ValueForm({ value, onValue, ...form }: ValueFormProps) {
     set: (path, next) => onValue(withAt(value, path, next)),
     remove: (path) => {
       // The items behind one that goes move up, and with them what was typed there.
-      form.onBroken((typeof path.at(-1) === 'number' ? path.slice(0, -1) : path).join('.'), undefined);
+      form.onBroken(typeof path.at(-1) === 'number' ? path.slice(0, -1) : path, undefined);
       onValue(withoutAt(value, path));
     },
   };
   return <Part edit={edit} field={form.field} value={value} path={[]} presence="required" />;
 }
 
-interface Edit extends Pick<ValueFormProps, 'problems' | 'disabled' | 'onBroken'> {
+interface Edit extends Pick<ValueFormProps, 'problems' | 'broken' | 'disabled' | 'onBroken'> {
   readonly set: (path: Path, next: unknown) => void;
   readonly remove: (path: Path) => void;
 }
@@ -216,12 +218,10 @@ function Leaf({
   path,
   beside,
   hint,
-  problem,
   children,
 }: Pick<PartProps, 'edit' | 'field' | 'path'> & {
   beside: ComponentChildren;
   hint?: string | undefined;
-  problem?: string | undefined;
   children: (control: { id: string; 'aria-describedby': string; 'aria-invalid': boolean }) => ComponentChildren;
 }) {
   return (
@@ -229,7 +229,7 @@ function Leaf({
       <Field
         label={labelOf(field, path)}
         hint={[field.description, hint].filter(Boolean).join(' · ')}
-        error={problem ?? edit.problems.get(path.join('.'))}
+        error={edit.problems.get(path.join('.'))}
       >
         {children}
       </Field>
@@ -318,11 +318,12 @@ function TypedPart({
   read,
 }: PartProps & { beside: ComponentChildren; hint?: string | undefined; read: (text: string) => Typed }) {
   const shown = typeof value === 'number' ? String(value) : JSON.stringify(value);
-  const [draft, setDraft] = useState({ text: shown, of: shown });
-  const text = draft.of === shown ? draft.text : shown;
-  const typed = read(text);
+  // A number as it was typed, where it is written otherwise: `5.0`.
+  const [typed, setTyped] = useState({ text: shown, of: shown });
+  const broken = edit.broken.get(path.join('.'));
+  const text = broken?.text ?? (typed.of === shown ? typed.text : shown);
   return (
-    <Leaf {...{ edit, field, path, beside, hint }} problem={typed.ok ? undefined : typed.problem}>
+    <Leaf {...{ edit, field, path, beside, hint }}>
       {(control) => (
         <input
           {...control}
@@ -333,9 +334,10 @@ function TypedPart({
           disabled={edit.disabled}
           onInput={({ currentTarget }) => {
             const now = read(currentTarget.value);
-            setDraft({ text: currentTarget.value, of: now.ok ? String(now.value) : shown });
-            edit.onBroken(path.join('.'), now.ok ? undefined : now.problem);
-            if (now.ok) edit.set(path, now.value);
+            edit.onBroken(path, now.ok ? undefined : { text: currentTarget.value, problem: now.problem });
+            if (!now.ok) return;
+            setTyped({ text: currentTarget.value, of: String(now.value) });
+            edit.set(path, now.value);
           }}
         />
       )}
@@ -352,7 +354,8 @@ function JsonPart({ edit, field, value, path, beside }: PartProps & { beside: Co
         value={value}
         disabled={edit.disabled}
         problem={edit.problems.get(path.join('.'))}
-        onBroken={(problem) => edit.onBroken(path.join('.'), problem)}
+        broken={edit.broken.get(path.join('.'))}
+        onBroken={(what) => edit.onBroken(path, what)}
         onValue={(next) => edit.set(path, next)}
       />
       <div class="row">{beside}</div>
@@ -368,6 +371,7 @@ export function JsonText({
   rows = 3,
   disabled,
   problem,
+  broken,
   onBroken,
   onValue,
 }: {
@@ -377,15 +381,15 @@ export function JsonText({
   rows?: number;
   disabled: boolean;
   problem?: string | undefined;
-  onBroken: (problem: string | undefined) => void;
+  broken: Broken | undefined;
+  onBroken: (what: Omit<Broken, 'at'> | undefined) => void;
   onValue: (value: unknown) => void;
 }) {
   const shown = JSON.stringify(value, null, 2);
-  const [draft, setDraft] = useState({ text: shown, of: shown });
-  const text = draft.of === shown ? draft.text : shown;
-  const typed = readJson(text);
+  const [typed, setTyped] = useState({ text: shown, of: shown });
+  const text = broken?.text ?? (typed.of === shown ? typed.text : shown);
   return (
-    <Field label={label} hint={hint} error={typed.ok ? problem : typed.problem}>
+    <Field label={label} hint={hint} error={broken?.problem ?? problem}>
       {(control) => (
         <textarea
           {...control}
@@ -396,9 +400,10 @@ export function JsonText({
           disabled={disabled}
           onInput={({ currentTarget }) => {
             const now = readJson(currentTarget.value);
-            setDraft({ text: currentTarget.value, of: now.ok ? JSON.stringify(now.value, null, 2) : shown });
-            onBroken(now.ok ? undefined : now.problem);
-            if (now.ok) onValue(now.value);
+            onBroken(now.ok ? undefined : { text: currentTarget.value, problem: now.problem });
+            if (!now.ok) return;
+            setTyped({ text: currentTarget.value, of: JSON.stringify(now.value, null, 2) });
+            onValue(now.value);
           }}
         />
       )}

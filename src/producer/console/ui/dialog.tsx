@@ -8,12 +8,16 @@ export interface DialogProps {
   readonly onClose: () => void;
   readonly children: ComponentChildren;
   readonly wide?: boolean;
+  /** Closing it would lose what was typed: it asks before. */
+  readonly unsaved?: boolean;
 }
 
 /** A modal dialog, shown as long as it is rendered. Escape and a click beside it close it; the focus goes back to where it was. */
-export function Dialog({ title, onClose, children, wide = false }: DialogProps) {
+export function Dialog({ title, onClose, children, wide = false, unsaved = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  const [asks, setAsks] = useState(false);
+  const close = () => (unsaved && !asks ? setAsks(true) : onClose());
   useEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
@@ -26,16 +30,34 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
       ref={element}
       class={wide ? 'dialog wide' : 'dialog'}
       aria-labelledby={heading}
-      onCancel={(event) => (event.preventDefault(), onClose())}
-      onMouseDown={(event) => event.target === element.current && onClose()}
+      onCancel={(event) => {
+        // A field for files cancels as well, and its event bubbles.
+        if (event.target !== element.current) return;
+        event.preventDefault();
+        close();
+      }}
+      // Browsers close a dialog on a second Escape without asking.
+      onClose={onClose}
+      onMouseDown={(event) => event.target === element.current && close()}
     >
       <div class="dialog-body">
         <header class="row between">
           <h2 id={heading}>{title}</h2>
-          <button type="button" class="quiet" aria-label="Close" onClick={onClose}>
+          <button type="button" class="quiet" aria-label="Close" onClick={close}>
             ✕
           </button>
         </header>
+        {asks && unsaved && (
+          <div class="problem" role="alert">
+            <p>What you have filled in would be lost.</p>
+            <button type="button" onClick={() => setAsks(false)}>
+              Stay here
+            </button>
+            <button type="button" class="danger" onClick={onClose}>
+              Close it
+            </button>
+          </div>
+        )}
         {children}
       </div>
     </dialog>

@@ -50,13 +50,17 @@ const byIssue = { details: [{ path: 'by', message: 'must be a text, and only whe
 
 const approvalsRoute = route('read', {
   operationId: 'listApprovals',
-  summary: 'List what waits for people, newest first',
+  summary: 'List what waits for people',
   description:
     'Calls that need a grant, questions, calls whose outcome is unknown, and money, over all runs of the tenant. `id` is the `toolCallId` of a decision; for money it is the account. What one run waits for is never split, so a page may have more than `limit`, or fewer and still have a `cursor`; no cursor means the end.',
   querystring: z.object({
     agent: publicId.optional(),
     kind: approvalKind.optional(),
-    cursor: z.string().max(256).optional().describe('From the previous page.'),
+    order: z
+      .enum(['newest', 'oldest'])
+      .optional()
+      .describe('Whose question comes first, that of the run which asked last or first. Default `newest`.'),
+    cursor: z.string().max(256).optional().describe('From the previous page in the same order.'),
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
   response: {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { voteView } from '../decisions.ts';
 import { pendingView } from '../event.ts';
+import { maxPreviewChars } from '../run.ts';
 
 export const approvalKind = z.enum(['approval', 'user_input', 'unknown_outcome', 'budget']);
 export type ApprovalKind = z.infer<typeof approvalKind>;
@@ -14,6 +15,11 @@ export const approvalView = z.object({
   thread: z.string().optional(),
   batch: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
+  inputPreview: z
+    .string()
+    .max(maxPreviewChars)
+    .optional()
+    .describe('How the input of the run begins, on one line. `GET /v1/runs/{id}` has all of it.'),
   argsSchema: z
     .record(z.string(), z.unknown())
     .optional()

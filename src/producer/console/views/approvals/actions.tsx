@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { ApiError } from '../../api.ts';
 import { refusedFields, type Problems } from '../../forms/check-value.ts';
-import { isEdited, problemsIn, type Draft } from '../../forms/draft.ts';
+import { isTouched, problemsIn, type Draft } from '../../forms/draft.ts';
 import { readNumber } from '../../forms/edit-value.ts';
 import { may, session } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
@@ -11,7 +11,7 @@ import { notify } from '../../ui/notice.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { decide, keepName, knownName, type Decided, type Verdict } from './decide.ts';
 import { loadInbox } from './inbox.ts';
-import { accountOf } from './words.ts';
+import { accountOf, argumentsLine } from './words.ts';
 
 interface ActionsProps {
   readonly item: ApprovalView;
@@ -33,6 +33,9 @@ export function Actions({ item, draft, onRefused }: ActionsProps) {
     } catch (cause) {
       const found = cause instanceof ApiError ? refusedFields(cause.details) : undefined;
       if (found && found.size > 0) onRefused(found);
+      // The form goes with the item: what is said in it would go, too.
+      if (cause instanceof ApiError && outdated.has(cause.code))
+        notify(`Your decision was not taken: ${cause.message}.`);
       throw cause;
     } finally {
       await loadInbox();
@@ -59,6 +62,8 @@ export function Actions({ item, draft, onRefused }: ActionsProps) {
     </section>
   );
 }
+
+const outdated: ReadonlySet<string> = new Set(['approval_not_pending', 'approval_expired', 'already_terminal']);
 
 function outcome({ approvers = 1, toolCallId }: ApprovalView, verdict: Verdict, { pending, status }: Decided): string {
   if (verdict.kind === 'grant' && approvers > 1 && pending.some((each) => each.toolCallId === toolCallId))
@@ -106,7 +111,7 @@ function ApprovalActions({ item, draft, cannot, run }: KindProps) {
   const [reason, setReason] = useState('');
   const [answer, setAnswer] = useState('');
   const problems = problemsIn(draft);
-  const edited = isEdited(draft);
+  const isChanged = isTouched(draft);
   return (
     <>
       {item.mode === 'deferred' && (
@@ -119,26 +124,34 @@ function ApprovalActions({ item, draft, cannot, run }: KindProps) {
       )}
       <Reason {...{ reason, setReason }} disabled={cannot} />
       <div class="decide row">
+        <p class="decide-args small-text">
+          <code>{item.toolName}</code> <span class="mono">{argumentsLine(draft.value)}</span>
+        </p>
         <button
           type="button"
           class="primary"
           disabled={cannot || problems.size > 0}
           onClick={() => run({ kind: 'grant', draft, reason })}
         >
-          {edited ? 'Approve with my changes' : 'Approve'}
+          {isChanged ? 'Approve with my changes' : 'Approve'}
         </button>
         <button type="button" class="danger" disabled={cannot} onClick={() => run({ kind: 'deny', reason })}>
           Deny
         </button>
         {problems.size > 0 && (
           <span class="field-error" role="status">
-            {problems.size === 1 ? 'One argument' : `${problems.size} arguments`} cannot be sent like this:{' '}
-            {[...problems.keys()].map((path) => path || 'arguments').join(', ')}.
+            {hindranceIn(problems)}
           </span>
         )}
       </div>
     </>
   );
+}
+
+function hindranceIn(problems: Problems): string {
+  const names = [...problems.keys()].filter((path) => path !== '');
+  if (names.length === 0) return 'The arguments cannot be sent like this.';
+  return `${names.length === 1 ? 'One argument' : `${names.length} arguments`} cannot be sent like this: ${names.join(', ')}.`;
 }
 
 function Answer({

@@ -2,14 +2,16 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { useKeys } from '../../keys.ts';
 import { SelectFilter, Filters } from '../../ui/filters.tsx';
+import { formatMoney } from '../../ui/money.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Since } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
-import { inbox, loadInbox, loadMore, nameOfItem, waitingText } from './inbox.ts';
+import { Decided } from './decided.tsx';
+import { inbox, loadInbox, loadMore, nameOfItem, partsOfName, waitingText } from './inbox.ts';
 import { History } from './history.tsx';
 import { Item } from './item.tsx';
-import { askedIn, kindName } from './words.ts';
+import { aboutItem, askedIn, kindName } from './words.ts';
 import './approvals.css';
 
 /** What waits for people, and what they decided. */
@@ -45,7 +47,7 @@ function InboxTab() {
   const { items, more, error } = inbox.value;
   const { kind, agent, item: chosen } = query;
   const shown = (items ?? []).filter((item) => (!kind || item.kind === kind) && (!agent || item.agent === agent));
-  const current = useChosen(chosen, shown);
+  const current = useChosen(chosen, items ?? []);
   const choose = (item: ApprovalView) => setUrl({ item: nameOfItem(item) });
   useInboxKeys(shown, current, choose);
   if (!items) return error ? <Problem error={error} retry={loadInbox} /> : <Loading what="Reading what waits" />;
@@ -56,8 +58,8 @@ function InboxTab() {
         <SelectFilter name="agent" label="Agent" choices={[...new Set(items.map((each) => each.agent))].sort()} />
       </Filters>
       {error && <Problem error={error} retry={loadInbox} />}
-      {shown.length === 0 && <Nothing isFiltered={items.length > 0} more={more} />}
-      {(shown.length > 0 || current) && (
+      {shown.length === 0 && !chosen && <Nothing isFiltered={items.length > 0} more={more} />}
+      {(shown.length > 0 || chosen) && (
         <div class="inbox">
           <ul class="inbox-list" aria-label="What waits">
             {shown.map((item) => (
@@ -68,10 +70,13 @@ function InboxTab() {
                 onChoose={choose}
               />
             ))}
+            {shown.length === 0 && (
+              <li class="soft">Nothing else waits{items.length > 0 && ' that fits the filters'}.</li>
+            )}
             {more && (
               <li>
                 <button type="button" onClick={() => void loadMore()}>
-                  Show older ones
+                  Show newer ones
                 </button>
               </li>
             )}
@@ -82,12 +87,25 @@ function InboxTab() {
               item={current}
               waits={items.some((each) => nameOfItem(each) === nameOfItem(current))}
             />
+          ) : chosen ? (
+            <Past key={chosen} name={chosen} />
           ) : (
             <p class="soft inbox-hint">Choose what to look at. Keys: j and k move, and Tab goes into it.</p>
           )}
         </div>
       )}
     </>
+  );
+}
+
+/** What an address names that waits no longer, or is not among what was read. */
+function Past({ name }: { name: string }) {
+  const { runId, toolCallId } = partsOfName(name);
+  return (
+    <article class="item card" aria-label="Decided">
+      <h2>What was asked here</h2>
+      <Decided {...{ runId, toolCallId }} />
+    </article>
   );
 }
 
@@ -144,6 +162,8 @@ function InboxRow({
           <strong class="clip">{askedIn(item)}</strong>
           <Since at={item.requestedAt} />
         </span>
+        <span class="clip mono small-text">{aboutItem(item, formatMoney)}</span>
+        {item.inputPreview && <span class="clip soft small-text">Asked: {item.inputPreview}</span>}
         <span class="row between soft">
           <span class="clip">{item.agent}</span>
           <span class={`tag kind-${item.kind}`}>{kindName(item.kind)}</span>

@@ -9,7 +9,7 @@ const pageSize = 100;
 const visibleMs = 3_000;
 const hiddenMs = 15_000;
 
-/** What waits for people, over all runs of the tenant, as the producer said last. */
+/** What waits for people, over all runs of the tenant, as the producer said last; what has waited longest comes first. */
 export interface Inbox {
   /** Undefined: nothing is known yet. */
   readonly items: readonly ApprovalView[] | undefined;
@@ -58,7 +58,7 @@ export async function loadMore(): Promise<void> {
 
 const waiting: Pick<PagedSource<ApprovalView>, 'read' | 'keyOf'> = {
   read: async (cursor, signal) => {
-    const path = withQuery('/v1/approvals', { limit: pageSize, cursor });
+    const path = withQuery('/v1/approvals', { order: 'oldest', limit: pageSize, cursor });
     const page = await api<{ approvals: readonly ApprovalView[]; cursor?: string }>(path, { signal });
     return { items: page.approvals, cursor: page.cursor };
   },
@@ -68,6 +68,12 @@ const waiting: Pick<PagedSource<ApprovalView>, 'read' | 'keyOf'> = {
 /** What names an item in a URL. */
 export function nameOfItem({ runId, toolCallId, id, kind }: ApprovalView): string {
   return `${runId}/${kind === 'budget' ? 'budget' : (toolCallId ?? id ?? '')}`;
+}
+
+/** The same taken apart: ids of calls may have slashes, ids of runs have none. */
+export function partsOfName(name: string): { readonly runId: string; readonly toolCallId: string } {
+  const [runId = '', ...rest] = name.split('/');
+  return { runId, toolCallId: rest.join('/') };
 }
 
 /** `3`, or `100+` when there are more; empty while nothing waits, or nothing is known. */

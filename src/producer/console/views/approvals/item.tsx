@@ -1,23 +1,18 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
-import type { DecisionView } from '../../../../shared/contract/decisions.ts';
-import type { RunView } from '../../../../shared/contract/run.ts';
-import { useQuery } from '../../query.ts';
-import { ArgumentsForm, Changes } from '../../forms/arguments-form.tsx';
+import { ArgumentsForm, DraftChanges } from '../../forms/arguments-form.tsx';
 import { draftOf, type Draft } from '../../forms/draft.ts';
 import { Json } from '../../ui/json.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Since, Time } from '../../ui/time.tsx';
 import { may } from '../../session.ts';
 import { Actions } from './actions.tsx';
-import { accountOf, askedIn, hindrance, kindName, linesBetween, ruleName, spread } from './words.ts';
+import { Asked } from './asked.tsx';
+import { Decided } from './decided.tsx';
+import { accountOf, askedIn, hindrance, kindName, linesBetween, neededIn, ruleName, spread } from './words.ts';
 
-/** One thing that waits, with everything that a person needs to decide about it. */
+/** One thing that waits, with everything that a person needs to decide about it; or what became of it. */
 export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
-  const [draft, setDraft] = useState<Draft>(() => draftOf(item.args ?? {}, item.argsSchema));
-  const cannot = hindrance(item, may);
-  const isEditable = waits && may('approve') && item.kind === 'approval';
-  const hasArguments = item.args !== undefined && item.kind !== 'budget' && item.kind !== 'user_input';
   return (
     <article class="item card" aria-label={askedIn(item)}>
       <header class="stack-small">
@@ -26,16 +21,28 @@ export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
           <span class={`tag kind-${item.kind}`}>{kindName(item.kind)}</span>
         </div>
         {item.reason && <p class={item.kind === 'user_input' ? 'question' : ''}>{item.reason}</p>}
-        {!waits && <Gone item={item} />}
       </header>
-      <Facts item={item} />
+      {!waits && <Decided runId={item.runId} toolCallId={item.toolCallId ?? ''} args={item.args} />}
+      <Asked item={item} />
+      <Facts {...{ item, waits }} />
       <Flow item={item} />
       <ToolChange item={item} />
+      {waits && <Waiting item={item} />}
+    </article>
+  );
+}
+
+function Waiting({ item }: { item: ApprovalView }) {
+  const [draft, setDraft] = useState<Draft>(() => draftOf(item.args ?? {}, item.argsSchema));
+  const cannot = hindrance(item, may);
+  const hasArguments = item.args !== undefined && item.kind !== 'budget' && item.kind !== 'user_input';
+  return (
+    <>
       {hasArguments &&
         (item.kind === 'approval' ? (
           <>
-            <ArgumentsForm draft={draft} onDraft={setDraft} disabled={!isEditable} />
-            <Changes draft={draft} />
+            <ArgumentsForm draft={draft} onDraft={setDraft} disabled={!may('approve')} />
+            <DraftChanges draft={draft} />
           </>
         ) : (
           <section aria-label="Arguments">
@@ -44,13 +51,13 @@ export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
           </section>
         ))}
       <Votes item={item} />
-      {waits && cannot && <p class="cannot">{cannot}</p>}
-      {waits && <Actions {...{ item, draft }} onRefused={(refused) => setDraft((now) => ({ ...now, refused }))} />}
-    </article>
+      {cannot && <p class="cannot">{cannot}</p>}
+      <Actions {...{ item, draft }} onRefused={(refused) => setDraft((now) => ({ ...now, refused }))} />
+    </>
   );
 }
 
-function Facts({ item }: { item: ApprovalView }) {
+function Facts({ item, waits }: { item: ApprovalView; waits: boolean }) {
   const { runId, agent, thread, batch, requestedAt, expiresAt, classification, metadata, kind } = item;
   return (
     <dl class="facts">
@@ -76,11 +83,16 @@ function Facts({ item }: { item: ApprovalView }) {
           <dd>{batch}</dd>
         </>
       )}
-      <dt>Waits</dt>
+      <dt>{waits ? 'Waits' : 'Asked'}</dt>
       <dd>
-        <Since at={requestedAt} />, since <Time at={requestedAt} />
+        {waits && (
+          <>
+            <Since at={requestedAt} />, since{' '}
+          </>
+        )}
+        <Time at={requestedAt} />
       </dd>
-      {expiresAt && (
+      {waits && expiresAt && (
         <>
           <dt>Expires</dt>
           <dd>
@@ -118,11 +130,6 @@ function Facts({ item }: { item: ApprovalView }) {
       ))}
     </dl>
   );
-}
-
-function neededIn({ args }: ApprovalView): number | undefined {
-  const needed = args?.['neededMicrocents'];
-  return typeof needed === 'number' ? needed : undefined;
 }
 
 function Flow({ item: { flow = [] } }: { item: ApprovalView }) {
@@ -217,29 +224,4 @@ function Votes({ item: { approvers = 1, votes } }: { item: ApprovalView }) {
       )}
     </section>
   );
-}
-
-/** What became of something that waits no longer. */
-function Gone({ item }: { item: ApprovalView }) {
-  const { data } = useQuery<RunView>(`/v1/runs/${encodeURIComponent(item.runId)}`);
-  const decision = data?.decisions?.find(({ toolCallId }) => toolCallId === item.toolCallId);
-  const [shown, setShown] = useState(false);
-  // What this person just decided leaves the list a moment before the answer is drawn.
-  useEffect(() => setShown(true), []);
-  if (!shown) return null;
-  return (
-    <p class="gone" role="status">
-      {decision ? said(decision) : 'This waits no longer.'}{' '}
-      {data && (
-        <>
-          The run is {data.status}. <a href={`/runs/${encodeURIComponent(item.runId)}`}>Look at the run</a>
-        </>
-      )}
-    </p>
-  );
-}
-
-function said({ granted, answered, by, edited, reason }: DecisionView): string {
-  const what = answered ? 'Answered' : granted ? 'Granted' : 'Denied';
-  return `${what}${by.length > 0 ? ` by ${by.join(' and ')}` : ''}${edited ? ', with other arguments' : ''}${reason ? `: “${reason}”` : ''}.`;
 }

@@ -1,4 +1,6 @@
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
+import type { CallView, StepView } from '../../../../shared/contract/archive/run-steps.ts';
+import type { DecisionView } from '../../../../shared/contract/decisions.ts';
 import type { FlowRule } from '../../../../shared/contract/flow.ts';
 
 /** What an item asks for, in a few words. */
@@ -30,6 +32,47 @@ export function kindName(kind: ApprovalView['kind']): string {
   return kindNames[kind];
 }
 
+const lineChars = 300;
+
+/** Arguments in one line: `order: 7, amount: 24.9`. */
+export function argumentsLine(args: unknown): string {
+  const isNamed = typeof args === 'object' && args !== null && !Array.isArray(args);
+  const text = isNamed
+    ? Object.entries(args)
+        .map(([name, value]) => `${name}: ${inLine(value)}`)
+        .join(', ')
+    : inLine(args);
+  return beginningOfText(text);
+}
+
+function inLine(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+}
+
+/** How a text begins, on one line. */
+export function beginningOfText(text: string): string {
+  const line = text
+    .slice(0, 4 * lineChars)
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  return line.length <= lineChars ? line : `${line.slice(0, lineChars)}…`;
+}
+
+/** What an item is about, in one line below its title. */
+export function aboutItem(item: ApprovalView, money: (microcents: number) => string): string {
+  if (item.kind === 'user_input') return beginningOfText(item.reason ?? '');
+  if (item.kind !== 'budget') return argumentsLine(item.args ?? {});
+  const { scope, name } = accountOf(item);
+  const needed = neededIn(item);
+  return `${scope} ${name}${needed === undefined ? '' : `, the next step needs ${money(needed)}`}`;
+}
+
+/** What the next step needs, of an item about money. */
+export function neededIn({ args }: Pick<ApprovalView, 'args'>): number | undefined {
+  const needed = args?.['neededMicrocents'];
+  return typeof needed === 'number' ? needed : undefined;
+}
+
 const ruleNames: Readonly<Record<FlowRule, string>> = {
   'untrusted-to-sink': 'Repeats a passage of an untrusted text',
   'untrusted-value': 'Is a value that only an untrusted text brought',
@@ -54,6 +97,20 @@ export function hindrance(item: ApprovalView, may: (scope: 'approve' | 'admin') 
   if (item.kind === 'budget' && accountOf(item).scope === 'tenant' && !may('admin'))
     return 'This is the money of the whole tenant: deciding about it needs a key with the scope "admin". You may still reject.';
   return undefined;
+}
+
+/** What became of a call that people were asked about, in a sentence. */
+export function decisionWords({ granted, answered, by, edited, reason }: DecisionView): string {
+  if (reason === 'expired') return 'No one decided in time: it counts as denied.';
+  const what = answered ? 'Answered' : granted ? 'Granted' : 'Denied';
+  const who = by.length > 0 ? ` by ${by.join(' and ')}` : ' without a name';
+  return `${what}${who}${edited ? ', with other arguments' : ''}${reason ? `: “${reason}”` : ''}.`;
+}
+
+/** The call of that id: models use ids again, so the last one that was decided, or the last. */
+export function decidedCallIn(steps: readonly StepView[], toolCallId: string): CallView | undefined {
+  const named = steps.flatMap(({ calls }) => calls.filter((call) => call.toolCallId === toolCallId));
+  return named.findLast(({ decision }) => decision !== undefined) ?? named.at(-1);
 }
 
 export interface Line {

@@ -57,7 +57,7 @@ export function NewBatch({ onClose }: { onClose: () => void }) {
   });
   const problem = chosen && problemOf(chosen.preview, settings);
   return (
-    <Dialog title="Start a batch" onClose={onClose} wide>
+    <Dialog title="Start a batch" onClose={onClose} wide unsaved={chosen !== undefined}>
       <Form onSubmit={() => (chosen && !problem ? starting.run() : undefined)}>
         <FileField onFile={(file) => void choose.run(file)} />
         {choose.error && <Problem error={choose.error} />}
@@ -91,6 +91,8 @@ function FileField({ onFile }: { onFile: (file: File) => void }) {
           {...control}
           type="file"
           accept=".jsonl,.ndjson,.csv,application/jsonl,text/csv"
+          // A file that was mended is chosen again under the same name: only a field without a file then says so.
+          onClick={({ currentTarget }) => (currentTarget.value = '')}
           onChange={({ currentTarget: { files } }) => {
             const file = files?.[0];
             if (file) onFile(file);
@@ -105,7 +107,7 @@ function Beginning({ file, preview: { format, columns, rows, lines, problems, en
   return (
     <section aria-label="The first lines" class="stack-small">
       <p>
-        {format}, {sizeText(file.size)}, {lines.exact ? '' : 'about '}
+        <strong>{file.name}</strong>: {format}, {sizeText(file.size)}, {lines.exact ? '' : 'about '}
         {formatCount(lines.count)} lines
         {endpoint !== '/v1/runs' && (
           <>
