@@ -18,6 +18,9 @@ describeInBrowser('the fleet', () => {
     const { page } = opened;
     const workers = page.getByRole('region', { name: 'Workers' }).last();
     await workers.getByText('nothing').waitFor();
+    await workers.getByText(/^\d+(\.\d)? (ms|s) ago$/).waitFor();
+    await workers.getByRole('columnheader', { name: 'Up for' }).waitFor();
+    expect(await workers.getByText('not known').count()).toBe(0);
     const held = { text: 'held for a while', hold: { gate: 'fleet', afterPieces: 1 } };
     const run = await world.current.submit('plain', [held]);
     await workers.getByRole('link', { name: 'plain' }).waitFor();
@@ -28,29 +31,55 @@ describeInBrowser('the fleet', () => {
     await run.result();
     await workers.getByText('nothing').waitFor();
     await page.getByRole('region', { name: 'Provider limits in use' }).last().getByText('gpt-4o-mini').waitFor();
+    await page.getByRole('region', { name: 'Model providers' }).last().getByText('answers').waitFor();
   });
 
   test('charts draw the counted runs, and have their numbers as a table', async () => {
     await (await world.current.submit('plain', [{ text: 'counted' }])).result();
     const opened = await open('key-of-all');
     const { page } = opened;
-    const figure = page.getByRole('figure').filter({ hasText: 'Runs a minute' });
+    const figure = page.getByRole('figure').filter({ hasText: 'Runs per ' });
+    await figure.getByRole('heading', { name: 'Runs per 30 seconds' }).waitFor();
     await figure.locator('canvas').waitFor();
     await figure.getByText('as a table').click();
     const numbers = figure.getByRole('table').last();
-    // A run within half a minute is two a minute; it shows once it is counted.
     await expect.poll(() => numbers.textContent()).toMatch(/started.*ended/);
+    const { runs } = await world.current.mill.list();
     await expect
-      .poll(async () => /[1-9]/.test((await numbers.locator('td.end').allTextContents()).join(' ')))
-      .toBe(true);
+      .poll(async () =>
+        (await numbers.locator('tr > td:nth-child(2)').allTextContents()).reduce((sum, text) => sum + Number(text), 0),
+      )
+      .toBe(runs.length);
     await opened.checkView('fleet');
+    await page.getByRole('button', { name: 'The last day' }).click();
+    await figure.getByRole('heading', { name: 'Runs per 10 minutes' }).waitFor();
+    await figure.locator('canvas').waitFor();
+    await opened.checkView('fleet-day');
     await page.getByRole('button', { name: 'The last week' }).click();
+    await figure.getByRole('heading', { name: 'Runs per hour' }).waitFor();
     await page.waitForURL('**/fleet?range=week');
     await page.reload();
     await page.getByRole('button', { name: 'The last week', pressed: true }).waitFor();
     await figure.locator('canvas').waitFor();
     await figure.scrollIntoViewIfNeeded();
     await opened.checkView('fleet-week');
+  });
+
+  test('one sentence says how the fleet is, and what is to be seen to leads there', async () => {
+    const { mill } = world.current;
+    const failing = { text: 'never', faults: [{ kind: 'status', status: 400 }] } as const;
+    const run = await world.current.submit('plain', [failing]);
+    expect((await mill.result(run.runId)).status).toBe('failed');
+    const opened = await open('key-of-all');
+    const { page } = opened;
+    const verdict = page.getByRole('region', { name: 'How it is' });
+    await verdict.getByText(/^Works, with \d+ warnings?$/).waitFor();
+    await opened.checkView('fleet-verdict');
+    await verdict.getByRole('link', { name: 'Look at the failed runs' }).click();
+    await page.waitForURL('**/runs?status=failed');
+    await page.getByRole('link', { name: run.runId }).waitFor();
+    const looker = await open('key-of-looker');
+    await looker.page.getByRole('region', { name: 'How it is' }).getByText('by what the workers say').waitFor();
   });
 
   test('doctor speaks to operators only, and a phone shows all of it', async () => {

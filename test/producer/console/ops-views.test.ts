@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { errorRate, rowsOf } from '../../../src/producer/console/views/agents/agent-rows.ts';
 import { factsOf, fallbacksOf } from '../../../src/producer/console/views/agents/definition-facts.ts';
 import { wordsOf } from '../../../src/producer/console/views/audit/entry-words.ts';
-import { chartsOf, formatRate, tableRows } from '../../../src/producer/console/views/fleet/chart-data.ts';
+import { chartsOf, longerSteps, stepName } from '../../../src/producer/console/views/fleet/chart-data.ts';
 import { dayBefore, sumsBy, sumsByDay } from '../../../src/producer/console/views/money/cost-sums.ts';
 import { dollarsOf } from '../../../src/producer/console/views/money/dollars.ts';
 
@@ -19,42 +19,65 @@ const nothing = {
   toolErrors: 0,
 };
 
-test('charts show rates, so that steps of any length compare, and no wait where no run began', () => {
+test('charts show how many there were in a step, say how long it is, and know no wait where no run began', () => {
   const busy = {
     ...nothing,
     started: 6,
     ended: 3,
+    failed: 1,
     queueWaitMs: 1_200,
     maxQueueWaitMs: 900,
     inputTokens: 600,
     costMicrocents: 5e7,
   };
-  const of = (id: string) =>
-    chartsOf([nothing, busy], 30)
-      .find((chart) => chart.id === id)
-      ?.lines.map(({ values }) => values);
+  const charts = chartsOf([nothing, busy], 30);
+  const of = (id: string) => charts.find((chart) => chart.id === id)?.lines.map(({ values }) => values);
+  expect(charts.map(({ title }) => title)).toEqual([
+    'Runs per 30 seconds',
+    'Wait in the queue',
+    'Tokens per 30 seconds',
+    'Cost per 30 seconds',
+    'Errors per 30 seconds',
+  ]);
   expect(of('throughput')).toEqual([
-    [0, 12],
     [0, 6],
+    [0, 3],
   ]);
   expect(of('wait')).toEqual([
     [null, 200],
     [null, 900],
   ]);
-  expect(of('tokens')?.[0]).toEqual([0, 20]);
-  expect(of('cost')).toEqual([[0, 1e8]]);
-  expect([0, 0.123, 12.34, 1_234.5].map(formatRate)).toEqual(['0', '0.12', '12.3', '1,235']);
+  expect(of('tokens')?.[0]).toEqual([0, 600]);
+  expect(of('cost')).toEqual([[0, 5e7]]);
+  expect(of('errors')?.[0]).toEqual([0, 1]);
+  expect([10, 60, 120, 600, 3_600, 7_200].map(stepName)).toEqual([
+    '10 seconds',
+    'minute',
+    '2 minutes',
+    '10 minutes',
+    'hour',
+    '2 hours',
+  ]);
 });
 
-test('the table beside a chart is short, newest first, and means leave out what is not known', () => {
-  const times = ['a', 'b', 'c', 'd', 'e'];
-  const rows = tableRows(times, [{ label: 'x', values: [1, 3, null, 5, null] }], 3);
-  expect(rows).toEqual([
-    { at: 'e', values: [null] },
-    { at: 'c', values: [5] },
-    { at: 'a', values: [2] },
+test('the table beside a chart has longer steps: what is counted is added up, and of waits the longest stays', () => {
+  const points = [1, 2, 3, 4, 5].map((started) => ({
+    ...nothing,
+    at: `at ${started}`,
+    started,
+    queueWaitMs: started * 100,
+    maxQueueWaitMs: 700 - started * 100,
+  }));
+  const { points: longer, stepS } = longerSteps(points, 30, 3);
+  expect(stepS).toBe(60);
+  expect(
+    longer.map(({ at, started, queueWaitMs, maxQueueWaitMs }) => [at, started, queueWaitMs, maxQueueWaitMs]),
+  ).toEqual([
+    ['at 1', 3, 300, 600],
+    ['at 3', 7, 700, 400],
+    ['at 5', 5, 500, 200],
   ]);
-  expect(tableRows([], [], 3)).toEqual([]);
+  expect(longerSteps([], 30, 3)).toEqual({ points: [], stepS: 30 });
 });
 
 test('costs are summed by name, and every day of the report is there, the latest first', () => {

@@ -27,6 +27,7 @@ const workerInfo = z.object({
 });
 
 const announcedWorker = workerInfo.extend({
+  startedAt: z.string().optional().catch(undefined),
   runs: z
     .array(z.object({ runId: z.string(), since: z.string() }))
     .readonly()
@@ -135,7 +136,7 @@ export async function queueDepths(client: TenantClient): Promise<Readonly<Record
 }
 
 function withoutRuns(live: LiveWorker): WorkerFacts {
-  const { runs: _, ...worker } = live;
+  const { runs: _runs, startedAt: _startedAt, ...worker } = live;
   return worker;
 }
 

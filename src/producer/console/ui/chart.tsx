@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { formatTime } from './time.tsx';
 import '../styles/charts.css';
 
 const heightPx = 160;
@@ -11,10 +12,12 @@ export interface ChartProps {
   readonly times: readonly number[];
   readonly lines: readonly { readonly label: string; readonly values: readonly (number | null)[] }[];
   readonly format: (value: number) => string;
+  /** Its values are whole numbers: the axis names no others. */
+  readonly whole?: boolean;
 }
 
 /** Lines over time. It is drawn on a canvas, so its view gives the same as a table beside it. Follows the theme and its width. */
-export function Chart({ title, times, lines, format }: ChartProps) {
+export function Chart({ title, times, lines, format, whole = false }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const data: uPlot.AlignedData = [[...times], ...lines.map(({ values }) => [...values])];
@@ -26,7 +29,11 @@ export function Chart({ title, times, lines, format }: ChartProps) {
     if (!element) return undefined;
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(labels.split('\n'), format, element.clientWidth), latest.current, element);
+      plot.current = new uPlot(
+        optionsOf({ labels: labels.split('\n'), format, whole, width: element.clientWidth }),
+        latest.current,
+        element,
+      );
     };
     draw();
     const leave = new AbortController();
@@ -52,7 +59,12 @@ export function Chart({ title, times, lines, format }: ChartProps) {
   );
 }
 
-function optionsOf(labels: readonly string[], format: (value: number) => string, width: number): uPlot.Options {
+interface Look extends Required<Pick<ChartProps, 'format' | 'whole'>> {
+  readonly labels: readonly string[];
+  readonly width: number;
+}
+
+function optionsOf({ labels, format, whole, width }: Look): uPlot.Options {
   const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axis = { stroke: colour('--soft'), grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false } };
   const shown = (_: uPlot, value: number | null) => (value === null ? '–' : format(value));
@@ -63,10 +75,10 @@ function optionsOf(labels: readonly string[], format: (value: number) => string,
     scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
     axes: [
       { ...axis, values: (_, splits) => splits.map((at) => timeLabel(at, splits)) },
-      { ...axis, size: 64, values: (_, splits) => splits.map(format) },
+      { ...axis, size: roomFor, values: (_, splits) => splits.map(format), ...(whole && { incrs: wholeSteps }) },
     ],
     series: [
-      { value: (_, at) => (at === null ? '–' : new Date(at * 1_000).toLocaleString()) },
+      { value: (_, at) => (at === null ? '–' : formatTime(at * 1_000)) },
       ...labels.map((label, i) => ({
         label,
         stroke: colour(`--series-${i + 1}`),
@@ -79,6 +91,15 @@ function optionsOf(labels: readonly string[], format: (value: number) => string,
       })),
     ],
   };
+}
+
+const wholeSteps = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
+const digitPx = 8;
+const besidePx = 16;
+
+/** As much as the longest of the labels takes. */
+function roomFor(_: uPlot, labels: readonly string[] | null): number {
+  return Math.max(0, ...(labels ?? []).map(({ length }) => length)) * digitPx + besidePx;
 }
 
 /** A value between two that are not known is on no line: it is drawn as a point. */

@@ -15,7 +15,10 @@ const fleetWorker = z.object({
   queues: z.array(z.string()),
   concurrency: count.describe('Runs at once, at most.'),
   active: count.describe('Runs of all tenants now.'),
-  heartbeatAgeMs: count,
+  heartbeatAgeMs: count.describe(
+    'Since its last heartbeat: one comes every few seconds, and after 15 without it is no longer listed.',
+  ),
+  startedAt: z.string().optional().describe('ISO time. Absent: its version does not say.'),
   runs: z.array(workingOn).describe('Those of the own tenant, the longest first, at most 50.'),
 });
 export type FleetWorker = Readonly<z.infer<typeof fleetWorker>>;

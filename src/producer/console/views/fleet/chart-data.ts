@@ -26,12 +26,12 @@ export interface ChartData {
   readonly title: string;
   readonly lines: readonly Line[];
   /** Money is in microcents. */
-  readonly unit: 'rate' | 'milliseconds' | 'money';
+  readonly unit: 'count' | 'milliseconds' | 'money';
 }
 
-/** What happened over time as charts: rates are of a minute or a second, so that steps of any length compare. */
+/** What happened over time as charts: what is counted is as many as there were in a step, and the title says how long one is. */
 export function chartsOf(points: readonly ChartPoint[], stepS: number): readonly ChartData[] {
-  const minutes = stepS / 60;
+  const per = `per ${stepName(stepS)}`;
   const line = (label: string, valueOf: (point: ChartPoint) => number | null): Line => ({
     label,
     values: points.map(valueOf),
@@ -39,9 +39,9 @@ export function chartsOf(points: readonly ChartPoint[], stepS: number): readonly
   return [
     {
       id: 'throughput',
-      title: 'Runs a minute',
-      unit: 'rate',
-      lines: [line('started', (p) => p.started / minutes), line('ended', (p) => p.ended / minutes)],
+      title: `Runs ${per}`,
+      unit: 'count',
+      lines: [line('started', (p) => p.started), line('ended', (p) => p.ended)],
     },
     {
       id: 'wait',
@@ -54,46 +54,51 @@ export function chartsOf(points: readonly ChartPoint[], stepS: number): readonly
     },
     {
       id: 'tokens',
-      title: 'Tokens a second',
-      unit: 'rate',
-      lines: [line('input', (p) => p.inputTokens / stepS), line('output', (p) => p.outputTokens / stepS)],
+      title: `Tokens ${per}`,
+      unit: 'count',
+      lines: [line('input', (p) => p.inputTokens), line('output', (p) => p.outputTokens)],
     },
-    {
-      id: 'cost',
-      title: 'Cost a minute',
-      unit: 'money',
-      lines: [line('cost', (p) => p.costMicrocents / minutes)],
-    },
+    { id: 'cost', title: `Cost ${per}`, unit: 'money', lines: [line('cost', (p) => p.costMicrocents)] },
     {
       id: 'errors',
-      title: 'Errors a minute',
-      unit: 'rate',
-      lines: [line('failed runs', (p) => p.failed / minutes), line('failed tool calls', (p) => p.toolErrors / minutes)],
+      title: `Errors ${per}`,
+      unit: 'count',
+      lines: [line('failed runs', (p) => p.failed), line('failed tool calls', (p) => p.toolErrors)],
     },
   ];
 }
 
-/** `0`, `0.4`, `12.5`, `1,200`. */
-export function formatRate(value: number): string {
-  const digits = value === 0 || value >= 100 ? 0 : value < 1 ? 2 : 1;
-  return value.toLocaleString('en-US', { maximumFractionDigits: digits });
+/** `30 seconds`, `10 minutes`, `hour`. */
+export function stepName(stepS: number): string {
+  const [count, unit] =
+    stepS % 3_600 === 0 ? [stepS / 3_600, 'hour'] : stepS % 60 === 0 ? [stepS / 60, 'minute'] : [stepS, 'second'];
+  return count === 1 ? unit : `${count} ${unit}s`;
 }
 
-/** So many rows at most: each is the mean of what is known of its steps, and the time where the first of them begins. */
-export function tableRows(
-  times: readonly string[],
-  lines: readonly Line[],
+/** At most so many steps, each of as many of these as it takes: what is counted is added up, of the longest waits it is the longest. */
+export function longerSteps(
+  points: readonly ChartPoint[],
+  stepS: number,
   most: number,
-): readonly { readonly at: string; readonly values: readonly (number | null)[] }[] {
-  const perRow = Math.max(1, Math.ceil(times.length / most));
-  const rows = Math.ceil(times.length / perRow);
-  return Array.from({ length: rows }, (_, row) => ({
-    at: times[row * perRow] ?? '',
-    values: lines.map(({ values }) => mean(values.slice(row * perRow, (row + 1) * perRow))),
-  })).toReversed();
+): { readonly points: readonly ChartPoint[]; readonly stepS: number } {
+  const each = Math.max(1, Math.ceil(points.length / most));
+  const steps = Array.from({ length: Math.ceil(points.length / each) }, (_, at) =>
+    points.slice(at * each, (at + 1) * each).reduce(together),
+  );
+  return { points: steps, stepS: stepS * each };
 }
 
-function mean(values: readonly (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+function together(a: ChartPoint, b: ChartPoint): ChartPoint {
+  return {
+    at: a.at,
+    started: a.started + b.started,
+    ended: a.ended + b.ended,
+    failed: a.failed + b.failed,
+    queueWaitMs: a.queueWaitMs + b.queueWaitMs,
+    maxQueueWaitMs: Math.max(a.maxQueueWaitMs, b.maxQueueWaitMs),
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    costMicrocents: a.costMicrocents + b.costMicrocents,
+    toolErrors: a.toolErrors + b.toolErrors,
+  };
 }

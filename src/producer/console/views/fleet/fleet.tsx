@@ -2,7 +2,7 @@ import type { FleetView as Fleet } from '../../../../shared/contract/report/flee
 import { useQuery } from '../../query.ts';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Charts } from './charts.tsx';
-import { Doctor } from './doctor.tsx';
+import { Checks, useDoctor, Verdict } from './doctor.tsx';
 import { Breakers, Limits, Providers } from './providers.tsx';
 import { Queues, Workers } from './workers.tsx';
 
@@ -11,6 +11,7 @@ const everyMs = 3_000;
 /** What there is to do, who does it, what holds it up, and how it went. Moves on by itself. */
 export function FleetView() {
   const { data, error, reload } = useQuery<Fleet>('/v1/fleet', everyMs);
+  const doctor = useDoctor();
   return (
     <section class="stack" aria-labelledby="fleet-title">
       <h1 id="fleet-title">Fleet</h1>
@@ -18,6 +19,7 @@ export function FleetView() {
       {!data && !error && <Loading what="Asking for the fleet" />}
       {data && (
         <>
+          <Verdict fleet={data} doctor={doctor} />
           <Workers workers={data.workers} />
           <Queues queues={data.queues} />
         </>
@@ -30,7 +32,7 @@ export function FleetView() {
           <Providers providers={data.providers} />
         </>
       )}
-      <Doctor />
+      <Checks doctor={doctor} />
     </section>
   );
 }

@@ -128,7 +128,10 @@ function ProviderState({ provider: { endpoint, lastError, lastAnswerAt = '' } }:
         {lastError.message && <div class="soft">{lastError.message}</div>}
       </>
     );
-  if (!endpoint) return <span class="soft">not asked yet</span>;
-  const [tone, label] = endpointWords[endpoint.state];
-  return <Status status={endpoint.state} tone={tone} label={label} />;
+  // An answer to a call says more than an earlier look at the endpoint.
+  const hasAnswered = lastAnswerAt > (endpoint?.at ?? '');
+  if (!endpoint && !hasAnswered) return <span class="soft">not asked yet</span>;
+  const state = hasAnswered || !endpoint ? 'answers' : endpoint.state;
+  const [tone, label] = endpointWords[state];
+  return <Status status={state} tone={tone} label={label} />;
 }

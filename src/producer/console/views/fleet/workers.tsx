@@ -4,11 +4,10 @@ import { Share } from '../../ui/share.tsx';
 import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
-import { Since } from '../../ui/time.tsx';
+import { formatDuration, Since } from '../../ui/time.tsx';
+import { isLate } from './late.ts';
 
 const shownRuns = 5;
-/** Two heartbeats are missing. */
-const lateMs = 11_000;
 
 /** Each live worker with the runs of this tenant that it works on. */
 export function Workers({ workers }: { workers: readonly FleetWorker[] }) {
@@ -29,16 +28,24 @@ export function Workers({ workers }: { workers: readonly FleetWorker[] }) {
           columns={[
             {
               label: 'Worker',
-              cell: ({ name, heartbeatAgeMs }) => (
+              cell: (worker) => (
                 <>
-                  <span class="mono">{name}</span>{' '}
-                  {heartbeatAgeMs > lateMs && <Status status="late" tone="bad" label="no sign of life" />}
+                  <span class="mono">{worker.name}</span>{' '}
+                  {isLate(worker) && <Status status="late" tone="bad" label="no sign of life" />}
                 </>
               ),
             },
             { label: 'Queues', cell: ({ queues }) => queues.join(', ') },
             { label: 'Busy', cell: (worker) => <Busy worker={worker} /> },
             { label: 'Works on', cell: (worker) => <WorksOn worker={worker} /> },
+            {
+              label: 'Up for',
+              cell: ({ startedAt }) => (startedAt ? <Since at={startedAt} /> : <span class="soft">not known</span>),
+            },
+            {
+              label: 'Last heartbeat',
+              cell: ({ heartbeatAgeMs }) => <span class="number">{formatDuration(heartbeatAgeMs)} ago</span>,
+            },
             { label: 'Version', cell: ({ version }) => version },
           ]}
         />
@@ -88,7 +95,18 @@ export function Queues({ queues }: Pick<FleetView, 'queues'>) {
           { label: 'Waiting', align: 'end', cell: ({ waiting }) => <Count value={waiting} /> },
           { label: 'Active', align: 'end', cell: ({ active }) => <Count value={active} /> },
           { label: 'Delayed', align: 'end', cell: ({ delayed }) => <Count value={delayed} /> },
-          { label: 'Failed', align: 'end', cell: ({ failed }) => <Count value={failed} /> },
+          {
+            label: 'Failed',
+            align: 'end',
+            cell: ({ failed }) =>
+              failed === 0 ? (
+                <Count value={0} />
+              ) : (
+                <a href="/runs?status=failed">
+                  <Count value={failed} />
+                </a>
+              ),
+          },
           {
             label: 'Workers',
             align: 'end',
