@@ -56,7 +56,7 @@ describeInBrowser('batches', () => {
     const refused = (status: number) =>
       planInput({ text: 'never', faults: Array.from({ length: 9 }, () => ({ kind: 'status' as const, status })) });
     const lines = [400, 400, 400, 401, 401].map((status) => ({ input: refused(status) }));
-    const { id } = await submitBatch(world.mill, [...lines, { input: answered('fine') }], {
+    const { id } = await submitBatch(world.mill, [...lines, { input: answered('fine') }, { id: 'no-input' }], {
       agent: 'plain',
       name: 'failing',
     });
@@ -68,12 +68,40 @@ describeInBrowser('batches', () => {
     await errors.getByRole('row').nth(1).waitFor();
     const groups = (await errors.getByRole('row').allTextContents()).slice(1);
     expect(groups, groups.join('; ')).toHaveLength(2);
-    expect(groups[0]).toMatch(/^validation3/);
+    expect(groups[0]).toMatch(/^validation4/);
     expect(groups[1]).toMatch(/2/);
+    await errors.getByText('Line by line').click();
+    const wrong = errors.getByRole('row').filter({ hasText: '7 no-input' });
+    await wrong.getByText('needs `input`').waitFor();
+    await wrong.getByText('none').waitFor();
+    await errors.getByRole('link', { name: 'its run' }).first().waitFor();
     await opened.checkView('batch-failed');
-    await page.getByRole('button', { name: 'Run the 5 failed again' }).click();
+    await page.getByRole('button', { name: 'Run the 6 failed again' }).click();
     await page.getByText(/lines run again/).waitFor();
     await batchIs(world.mill, id, ['completed']);
+    opened.checkComplaints();
+  });
+
+  test('a batch is edited and started again with the same file', async () => {
+    const { current: world } = shared;
+    const more = { agent: 'plain', filename: 'people.csv', inputTemplate: '{{ nme }}' } as const;
+    const quoted = `"${answered('hello').replaceAll('"', '""')}"`;
+    const { id } = await submitBatch(world.mill, `name\n${quoted}\n`, more);
+    await batchIs(world.mill, id, ['failed']);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    await page.getByText(/there is no column nme/).waitFor();
+    await page.getByText('{{ nme }}').waitFor();
+    await page.getByRole('link', { name: 'Edit and start again' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Start a batch' });
+    await dialog.getByText('people.csv').waitFor();
+    const template = dialog.getByLabel('What the agent is asked');
+    await expect.poll(() => template.inputValue()).toBe('{{ nme }}');
+    await template.fill('{{ name }}');
+    await template.press('Control+Enter');
+    await page.waitForURL((url) => url.pathname.startsWith('/batches/batch_') && !url.pathname.endsWith(id));
+    await page.locator('.status', { hasText: 'completed' }).waitFor();
     opened.checkComplaints();
   });
 
@@ -157,6 +185,8 @@ describeInBrowser('batches', () => {
     const csv = (text: string) => ({ name: 'tickets.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
     await dialog.getByLabel('File').setInputFiles(csv('id,text\n1,"Where, please?"\n'));
     await dialog.getByRole('cell', { name: 'Where, please?' }).waitFor();
+    await dialog.getByText('Choose the agent: the lines name none.').waitFor();
+    await dialog.getByLabel('Agent', { exact: true }).selectOption('plain');
     await dialog.getByText('Say what the agent is asked').waitFor();
     expect(await start.isDisabled()).toBe(true);
     await dialog.getByLabel('What the agent is asked').fill('A customer writes: {{ text }}');

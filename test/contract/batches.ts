@@ -228,6 +228,11 @@ export function batchesContract(name: string, makeWorld: () => Promise<BatchesWo
       expect(await store.addParts(stay, 'output', { ...part, round: 1 })).toBe(false);
       expect(await store.parts(id, 'output')).toEqual(part.parts);
       expect(await store.spooled(id, 'output', 1_000)).toEqual(['line 2\n']);
+      expect(await store.withOutput(id)).toEqual({
+        record: await read(),
+        output: { parts: part.parts, text: 'line 2\n' },
+        errors: { parts: [], text: '' },
+      });
       expect((await read()).outputBytes).toBe(7);
     });
 

@@ -144,6 +144,11 @@ export function batchRate(record: BatchRecord, nowMs: number): number {
   return ended / Math.max(1, (nowMs - sinceMs) / 1_000);
 }
 
+/** Are the input and the output of this batch CSV? */
+export function isCsv({ request, filename }: Pick<BatchRecord, 'request' | 'filename'>): boolean {
+  return request.endpoint === '/v1/runs' && filename.toLowerCase().endsWith('.csv');
+}
+
 /** As callers see it. `open`: lines that are queued or run. */
 export function batchViewOf(record: BatchRecord, open: number, nowMs: number): BatchView {
   const { request, status, reason, total, completed, failed, inputTokens, outputTokens, costMicrocents } = record;
@@ -174,7 +179,8 @@ export function batchViewOf(record: BatchRecord, open: number, nowMs: number): B
     usage: { input_tokens: inputTokens, output_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
     metadata: request.metadata,
     name: record.name,
-    agent: request.endpoint === '/v1/runs' ? request.agent : undefined,
+    format: isCsv(record) ? 'csv' : 'jsonl',
+    ...(request.endpoint === '/v1/runs' && { agent: request.agent, inputTemplate: request.inputTemplate }),
     queue: request.queue,
     cost: { usd: costMicrocents / microcentsPerUsd, microcents: costMicrocents },
     open: {

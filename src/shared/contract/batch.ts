@@ -140,7 +140,10 @@ export const batchView = z.object({
   usage: z.object({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }).optional(),
   metadata: metadata.optional(),
   name: z.string(),
+  /** Of its input and its results. */
+  format: z.enum(['jsonl', 'csv']),
   agent: z.string().optional(),
+  inputTemplate: z.string().optional(),
   queue: z.string().optional(),
   cost: z.object({ usd: z.number(), microcents: z.int() }),
   /** Lines that are queued or run, and of those the ones that wait for money and for people. */

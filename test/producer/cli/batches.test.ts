@@ -28,6 +28,10 @@ test('batches are listed, paused, resumed and cancelled', async () => {
   expect((await millrace(['batches', 'pause', id], { env })).stdout).toContain(`${id} (nightly): paused\n`);
   const early = await millrace(['batches', 'download', id, '-o', join(scratchFolder(), 'out.jsonl')], { env });
   expect([early.code, early.stderr]).toEqual([2, expect.stringContaining(`${id} has no results: it is paused`)]);
+  expect(early.stderr).toContain('--so-far');
+  const soFar = join(scratchFolder(), 'so-far.jsonl');
+  const some = await millrace(['batches', 'download', id, '--so-far', '-o', soFar], { env });
+  expect([some.code, some.stdout, readFileSync(soFar, 'utf8')]).toEqual([0, `${soFar}\n`, '']);
   expect((await millrace(['batches', 'resume', id], { env })).stdout).toContain(`${id} (nightly): validating\n`);
   expect((await millrace(['batches', 'cancel', id], { env })).stdout).toContain(`${id} (nightly): cancelling\n`);
   const missing = await millrace(['batches', 'get', 'batch_01KB0000000000000000000000'], { env });
@@ -46,6 +50,8 @@ test('a batch that has ended is shown with its files, downloaded, and its failed
   const downloaded = await millrace(['batches', 'download', id, '-o', copy], { env });
   expect([downloaded.code, downloaded.stdout]).toEqual([0, `${copy}\n`]);
   expect(readFileSync(copy, 'utf8')).toBe(readFileSync(out, 'utf8'));
+  const failed = await millrace(['batches', 'download', id, '--so-far', '--errors', '-o', copy], { env });
+  expect([failed.code, readFileSync(copy, 'utf8')]).toEqual([0, expect.stringMatching(/^\{"line":2,.*"failed".*\n$/)]);
   const redriven = await millrace(['batches', 'redrive', id], { env });
   expect([redriven.code, redriven.stderr]).toEqual([0, expect.stringContaining('1 line runs again.')]);
 }, 60_000);

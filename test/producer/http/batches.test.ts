@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { sha256 } from '../../../src/shared/base/ids.ts';
 import { openRemote } from '../../../src/producer/client/remote/operations.ts';
 import type { BatchView } from '../../../src/shared/contract/batch.ts';
-import { batchIs, fileLines, submitBatch } from '../../support/batches.ts';
+import { batchIs, fileLines, fileText, submitBatch } from '../../support/batches.ts';
 import { until } from '../../support/redis.ts';
 import { playFleet } from '../batch/support.ts';
 import { serverWorld, type ServerWorld, type ServerWorldOptions } from './server-world.ts';
@@ -95,6 +95,79 @@ test('a file for something else, and one without a line, make no batch', async (
   const empty = await submitBatch(world.mill, '\n\n', { agent: 'support' });
   const failed = await batchIs(world.mill, empty.id, ['failed']);
   expect(failed.errors?.data).toMatchObject([{ message: 'the file has no lines', param: 'input_file_id' }]);
+});
+
+test.each([
+  [
+    'questions.jsonl',
+    '"fine"\n{"id":"b"}\n"fail"\n"wait"\n',
+    /"line":1,.*\n\{"line":2,"id":"b".*"validation"|"line":2/,
+  ],
+  [
+    'questions.csv',
+    'id,input\na,fine\nb,x,y\nc,fail\nd,wait\n',
+    /^id,input,status,text,error,cost_usd,run_id\na,fine,completed/,
+  ],
+])(
+  'results of %s are read before the end as after it, and those of failed lines by themselves',
+  async (filename, lines, form) => {
+    const world = await batchServer();
+    let mayEnd = false;
+    const held = until('it may end', async () => mayEnd);
+    playFleet(world, async (writer, input) => {
+      if (input.includes('wait')) void held.then(() => writer.end('completed'));
+      else await writer.end(input.includes('fail') ? 'failed' : 'completed');
+    });
+    const { id, format } = await submitBatch(world.mill, lines, { agent: 'support', filename });
+    expect(format).toBe(filename.split('.')[1]);
+    await until('three lines have their outcome', async () => {
+      const { completed, failed } = (await world.mill.batches.get(id)).request_counts;
+      return completed + failed === 3;
+    });
+    const read = async (of?: string) => {
+      const answer = await fetch(`${world.url}/v1/batches/${id}/results${of ? `?of=${of}` : ''}`);
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('content-disposition')).toContain(`filename="${id}_${of ?? 'all'}.${format}"`);
+      return await answer.text();
+    };
+    const rows = (text: string) =>
+      text
+        .trim()
+        .split('\n')
+        .slice(format === 'csv' ? 1 : 0);
+    const early = await read();
+    expect(early).toMatch(form);
+    expect(rows(early)).toHaveLength(3);
+    expect(rows(await read('answers'))).toHaveLength(1);
+    const errors = await read('errors');
+    expect(rows(errors)).toHaveLength(2);
+    expect(errors).toContain('validation');
+    const remote = openRemote({ url: world.url });
+    const parts: Uint8Array[] = [];
+    for await (const bytes of remote.batches.results(id, { of: 'errors' })) parts.push(bytes);
+    expect(Buffer.concat(parts).toString()).toBe(errors);
+    mayEnd = true;
+    const { output_file_id: output } = await batchIs(world.mill, id, ['completed']);
+    expect(await read()).toBe(await fileText(world.mill, output ?? ''));
+    expect(rows(await read('answers'))).toHaveLength(2);
+    expect(await read('errors')).toBe(errors);
+    // The answers of before stay while the failed lines run again.
+    await world.mill.batches.redrive(id);
+    expect(rows(await read('answers'))).toHaveLength(2);
+  },
+);
+
+test('results of no batch, of another tenant, and of an unknown kind are refused', async () => {
+  const apiKeys = [`${sha256('a')}:default:*`, `${sha256('b')}:other:*`].join(',');
+  const world = await batchServer({ apiKeys });
+  const { id } = await submitBatch(world.mill, ['x'], { agent: 'support' });
+  const status = async (path: string, key: string) =>
+    (await world.send('GET', path, undefined, { authorization: `Bearer ${key}` })).status;
+  expect(await status('/v1/batches/batch_none/results', 'a')).toBe(404);
+  expect(await status(`/v1/batches/${id}/results`, 'b')).toBe(404);
+  expect(await status(`/v1/batches/${id}/results?of=some`, 'a')).toBe(400);
+  const empty = await fetch(`${world.url}/v1/batches/${id}/results`, { headers: { authorization: 'Bearer a' } });
+  expect([empty.status, await empty.text()]).toEqual([200, '']);
 });
 
 test('a request that comes again makes no second batch', async () => {

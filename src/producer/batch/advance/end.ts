@@ -1,10 +1,10 @@
 import { inLanes } from '../../../shared/base/collections.ts';
 import { asRunError } from '../../../shared/base/errors.ts';
-import type { BatchProblem, BatchRecord } from '../../../shared/contract/batch-record.ts';
+import { isCsv, type BatchProblem, type BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { fileTtlS, maxPartBytes, type FilePart } from '../../../shared/contract/files.ts';
 import type { FileInfo } from '../../../shared/state/files/files.ts';
 import { outputHeader } from '../lines/output-line.ts';
-import { isCsv, isInputGone } from './input.ts';
+import { isInputGone } from './input.ts';
 import type { OwnBatch } from './own-batch.ts';
 import { inGroups } from './pass.ts';
 import { endError } from './taking.ts';

@@ -1,4 +1,4 @@
-import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
+import { isCsv, type BatchRecord } from '../../../shared/contract/batch-record.ts';
 import { defined } from '../../../shared/base/collections.ts';
 import { asRunError, RunError } from '../../../shared/base/errors.ts';
 import type { FileStore } from '../../../shared/state/files/files.ts';
@@ -87,9 +87,4 @@ class InputGone extends RunError {
 /** Is it about the input file, which no try brings back? */
 export function isInputGone(error: unknown): error is RunError {
   return error instanceof InputGone;
-}
-
-/** Are the input and the output of this batch CSV? */
-export function isCsv({ request, filename }: Pick<BatchRecord, 'request' | 'filename'>): boolean {
-  return request.endpoint === '/v1/runs' && filename.toLowerCase().endsWith('.csv');
 }

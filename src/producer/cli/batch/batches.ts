@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { BatchView } from '../../../shared/contract/batch.ts';
+import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import { OutputFile } from './output.ts';
 import { batchLine, countOf, quoteText } from './show-batch.ts';
@@ -48,9 +49,10 @@ export const addBatches: AddCommand = (program, act) => {
   one(batches, 'redrive', 'Run the lines again that have failed; a batch that has ended is open again.').action(
     act(redrive),
   );
-  one(batches, 'download', 'Write the results of a batch that has ended to a file.')
+  one(batches, 'download', 'Write the results of a batch to a file.')
     .requiredOption('-o, --output <file>', 'where they go')
-    .option('--errors', 'of a batch of OpenAI’s lines: the error file')
+    .option('--errors', 'of a batch of OpenAI’s lines: the error file; with --so-far: lines without an answer only')
+    .option('--so-far', 'those that there are by now, of a batch that goes on')
     .action(act(download));
 };
 
@@ -131,19 +133,31 @@ async function redrive(cli: Cli, id: string, options: Options): Promise<ExitCode
   return show(cli, batch, options);
 }
 
+interface Download {
+  readonly output: string;
+  readonly errors?: true;
+  readonly soFar?: true;
+}
+
 async function download(
   cli: Cli,
   id: string,
-  { output: path, errors, json }: Options & { readonly output: string; readonly errors?: true },
+  { output: path, errors, soFar, json }: Options & Download,
 ): Promise<ExitCode> {
   const output = await OutputFile.open(path, undefined);
   await using mill = openClient(cli);
   const batch = await mill.batches.get(id);
+  if (soFar) {
+    await output.replace(mill.batches.results(id, { of: errors ? 'errors' : 'all' }), cli.interrupted);
+    if (json) return printJson(cli, { batch: id, output: path });
+    cli.stdout.write(`${path}\n`);
+    return exitCodes.ok;
+  }
   const fileId = errors ? batch.error_file_id : batch.output_file_id;
   if (fileId === undefined)
     throw new RunError(
       'not_found',
-      `${id} has no ${errors ? 'error file' : 'results'}: it is ${batch.status.replace('_', ' ')}`,
+      `${id} has no ${errors ? 'error file' : 'results'}: it is ${batch.status.replace('_', ' ')}${isEndedBatch(batch.status) ? '' : '; --so-far writes those there are by now'}`,
     );
   await output.begin(batch, '');
   await output.download(mill.files, fileId, () => {}, cli.interrupted);

@@ -99,6 +99,19 @@ export class OutputFile {
     await rename(part, this.path);
   }
 
+  /** Writes these bytes in place of what is there. They are all there or none. */
+  async replace(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+    const part = `${this.path}.${process.pid}.part`;
+    await using file = await opened(part);
+    using _ = { [Symbol.dispose]: () => rmSync(part, { force: true }) };
+    for await (const chunk of bytes) {
+      signal.throwIfAborted();
+      await file.write(chunk);
+    }
+    await file.sync();
+    await rename(part, this.path);
+  }
+
   /** Of a batch without lines. */
   async writeEmpty(): Promise<void> {
     await this.#write(this.path, '');

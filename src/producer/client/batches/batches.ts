@@ -51,6 +51,9 @@ export interface Advancing extends AsyncDisposable {
   countOpen(): Promise<number>;
 }
 
+/** The lines of output of a batch: those with an answer, those without one, or all, first those with one. */
+export type BatchResults = 'all' | 'answers' | 'errors';
+
 /** What a redrive of a batch found. */
 export interface RedrivenBatch {
   readonly batch: BatchView;
@@ -94,6 +97,14 @@ export interface Batches {
    * completion window, and its files are made anew. Throws `already_terminal` for one that ends now, or whose file was no batch.
    */
   redrive(id: string): Promise<RedrivenBatch>;
+  /**
+   * The results of the lines that have one by now, as the files of the batch have them or will: lines of JSONL, or a CSV with its
+   * header. Nothing where there is none. The iteration throws `not_found` for what is gone with its file.
+   *
+   * @example
+   * for await (const bytes of mill.batches.results(batch.id, { of: 'errors' })) process.stdout.write(bytes);
+   */
+  results(id: string, options?: { readonly of?: BatchResults | undefined }): AsyncIterable<Uint8Array>;
   /**
    * Advances batches of all tenants on this process, until it is disposed: for programs beside Redis where no producer runs. Over
    * HTTP it does nothing, for the server does.

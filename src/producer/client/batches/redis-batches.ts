@@ -30,10 +30,12 @@ import { noteDeed } from '../audit/note-deed.ts';
 import type { Budgets } from '../budgets.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { stoppable } from '../stop-signal.ts';
+import { resultsOf } from './results.ts';
 import type {
   AdvanceOptions,
   Advancing,
   Batches,
+  BatchResults,
   BatchesPage,
   BatchesQuery,
   CreateBatchOptions,
@@ -41,6 +43,8 @@ import type {
 } from './batches.ts';
 
 const eventsMs = 1_000;
+
+const batchResults: z.ZodType<BatchResults> = z.enum(['all', 'answers', 'errors']);
 
 const listQuery = z.strictObject({
   after: z.string().optional(),
@@ -152,6 +156,17 @@ export class RedisBatches implements Batches {
     return { batch, lines: redriven?.lines ?? 0 };
   }
 
+  async *results(
+    id: string,
+    { of = 'all' }: { readonly of?: BatchResults | undefined } = {},
+  ): AsyncGenerator<Uint8Array> {
+    const kind = parseAs(batchResults, of, 'the query is not valid');
+    const own = (await this.#load(id)).record.id;
+    const found = await this.#reach((store) => store.withOutput(own));
+    if (!found) throw noSuchBatch(id);
+    yield* resultsOf(found, kind, this.#client.core.files.store);
+  }
+
   async advance(options: AdvanceOptions = {}): Promise<Advancing> {
     const { advanceBatches } = await import('../../batch/advance/consumer.ts');
     return advanceBatches(this.#client.core, this.#clientFor, options);
@@ -163,8 +178,7 @@ export class RedisBatches implements Batches {
 
   async #load(id: string): Promise<BatchWithOpen> {
     const found = batchId.safeParse(id).success ? await this.#reach((store) => store.loadWithOpen(id)) : undefined;
-    if (found?.record.tenant !== this.#client.tenant)
-      throw new RunError('not_found', `there is no batch ${id.slice(0, 64)}`);
+    if (found?.record.tenant !== this.#client.tenant) throw noSuchBatch(id);
     return found;
   }
 
@@ -237,6 +251,10 @@ export class RedisBatches implements Batches {
     }
     await this.#budgets.set('batch', name, defined(budget));
   }
+}
+
+function noSuchBatch(id: string): RunError {
+  return new RunError('not_found', `there is no batch ${id.slice(0, 64)}`);
 }
 
 function viewOf({ record, open }: BatchWithOpen): BatchView {

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import { RunError } from '../../../shared/base/errors.ts';
 import { batchId } from '../../../shared/contract/batch.ts';
 import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
-import type { BatchRecord } from '../../../shared/contract/batch-record.ts';
+import { isCsv, type BatchRecord } from '../../../shared/contract/batch-record.ts';
 import type { FilePart, FileView } from '../../../shared/contract/files.ts';
 import { redisBatches } from '../../../shared/state/batch/batches.ts';
 import { erasedLines, type ErasedLine, noteErasedLines } from '../../../shared/state/erasure/erased-lines.ts';
@@ -62,10 +62,7 @@ async function eraseInBatch(
   client: TenantClient,
   how: 'count' | 'erase',
 ): Promise<number> {
-  const [{ isCsv }, { runIdIn }] = await Promise.all([
-    import('../../batch/advance/input.ts'),
-    import('../../batch/lines/output-line.ts'),
-  ]);
+  const { runIdIn } = await import('../../batch/lines/output-line.ts');
   const division = isCsv(record) ? 'records' : 'lines';
   const ids = new Set(runs.map(({ runId }) => runId));
   const isMeant = (text: string) => ids.has(runIdIn(text, division) ?? '');
@@ -99,7 +96,7 @@ async function eraseInput(
 ): Promise<number> {
   const { core, tenant } = client;
   const { request, name } = record;
-  const [{ BatchInput, isCsv }, { executionIdOf }] = await Promise.all([
+  const [{ BatchInput }, { executionIdOf }] = await Promise.all([
     import('../../batch/advance/input.ts'),
     import('../../batch/lines/execution-id.ts'),
   ]);

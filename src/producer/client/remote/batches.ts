@@ -3,6 +3,7 @@ import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import type {
   Advancing,
   Batches,
+  BatchResults,
   BatchesPage,
   BatchesQuery,
   CreateBatchOptions,
@@ -10,6 +11,7 @@ import type {
 } from '../batches/batches.ts';
 import { stoppable } from '../stop-signal.ts';
 import { newKey } from './accept.ts';
+import { bytesOf } from './files.ts';
 import { resuming } from './follow.ts';
 import { at, type Link } from './link.ts';
 
@@ -70,6 +72,10 @@ export class RemoteBatches implements Batches {
 
   async redrive(id: string): Promise<RedrivenBatch> {
     return await this.#link.json({ method: 'POST', path: at`/v1/batches/${id}/redrive` });
+  }
+
+  async *results(id: string, query: { readonly of?: BatchResults | undefined } = {}): AsyncGenerator<Uint8Array> {
+    yield* bytesOf(this.#link, { path: at`/v1/batches/${id}/results`, query: { ...query } });
   }
 
   /** The server advances batches. */

@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/run-error.ts';
 import type { FileView } from '../../../shared/contract/files.ts';
 import type { FileAbout, FileBody, Files, FilesPage, FilesQuery } from '../files/files.ts';
 import { partsOf, unreachable } from './answers.ts';
-import { at, type Body, type Link } from './link.ts';
+import { type Asked, at, type Body, type Link } from './link.ts';
 import { watched } from './sse.ts';
 import { forgetting } from './threads.ts';
 
@@ -36,16 +36,24 @@ export class RemoteFiles implements Files {
   }
 
   async *content(fileId: string): AsyncGenerator<Uint8Array, void, undefined> {
-    using answer = await this.#link.open({ path: at`/v1/files/${fileId}/content`, headers: { accept: '*/*' } });
-    try {
-      yield* watched(answer, partsOf(answer.response));
-    } catch (error) {
-      throw error instanceof RunError ? error : unreachable(`${answer.question.url} broke off`, error);
-    }
+    yield* bytesOf(this.#link, { path: at`/v1/files/${fileId}/content` });
   }
 
   async remove(fileId: string): Promise<void> {
     await forgetting(this.#link, at`/v1/files/${fileId}`);
+  }
+}
+
+/** The bytes of an answer that is no JSON, as they come. */
+export async function* bytesOf(
+  link: Link,
+  asked: Pick<Asked, 'path' | 'query'>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  using answer = await link.open({ ...asked, headers: { accept: '*/*' } });
+  try {
+    yield* watched(answer, partsOf(answer.response));
+  } catch (error) {
+    throw error instanceof RunError ? error : unreachable(`${answer.question.url} broke off`, error);
   }
 }
 

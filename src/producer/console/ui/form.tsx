@@ -111,22 +111,24 @@ export function SelectField({
   );
 }
 
-/** Which agent: where there are several, none before it is chosen. */
-export function AgentField({
-  agents,
-  hint,
-  ...field
-}: Pick<TextProps, 'value' | 'onValue' | 'hint'> & { agents: readonly { readonly id: string }[] }) {
-  const ids = agents.map(({ id }) => id);
-  return (
-    <SelectField
-      label="Agent"
-      {...field}
-      choices={ids.length === 1 ? ids : [{ value: '', label: 'choose one' }, ...ids]}
-      hint={ids.length === 0 ? 'No worker has announced an agent yet.' : hint}
-      required
-    />
-  );
+interface AgentFieldProps extends Pick<TextProps, 'value' | 'onValue' | 'hint' | 'error'> {
+  readonly agents: readonly { readonly id: string; readonly name?: string | undefined }[];
+  /** It may be left out. */
+  readonly optional?: boolean;
+}
+
+/**
+ * A choice among the agents that live workers have; where there are several, none before it is chosen. Where no worker has said
+ * which those are, the name is typed.
+ */
+export function AgentField({ agents, hint, optional = false, ...field }: AgentFieldProps) {
+  if (agents.length === 0)
+    return <TextField label="Agent" hint="No worker has said which agents it has: is one running?" {...field} />;
+  const known = agents.map(({ id, name }) => ({ value: id, label: name && name !== id ? `${name} (${id})` : id }));
+  const isKnown = field.value === '' || agents.some(({ id }) => id === field.value);
+  const none = { value: '', label: optional ? 'none' : 'Choose an agent' };
+  const choices = [none, ...known, ...(isKnown ? [] : [{ value: field.value }])];
+  return <SelectField label="Agent" {...{ choices, hint }} {...field} required={!optional} />;
 }
 
 /** A box to tick, with its label beside it. */
@@ -154,7 +156,7 @@ export function CheckField({
   );
 }
 
-/** A form that is sent with Enter or its button, and never by the browser itself. */
+/** A form that is sent with Enter, from long texts with Ctrl+Enter, or with its button, and never by the browser itself. */
 export function Form({ onSubmit, children }: { onSubmit: () => unknown; children: ComponentChildren }) {
   return (
     <form
@@ -162,6 +164,12 @@ export function Form({ onSubmit, children }: { onSubmit: () => unknown; children
       onSubmit={(event) => {
         event.preventDefault();
         void onSubmit();
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        const cannot = event.currentTarget.querySelector('button[type=submit]:disabled');
+        if (!cannot) event.currentTarget.requestSubmit();
       }}
     >
       {children}

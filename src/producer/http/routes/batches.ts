@@ -3,8 +3,10 @@ import { jsonText } from '../../../shared/base/json.ts';
 import { publicId, sha256 } from '../../../shared/base/ids.ts';
 import { batchRequest, batchView, type BatchView } from '../../../shared/contract/batch.ts';
 import type { App, Services } from '../app.ts';
+import { bytesAnswer, sendBytes } from '../send-bytes.ts';
 import { sendStream, type Framing } from '../event-stream.ts';
 import { route, wholeNumberParam } from '../openapi.ts';
+import { begun } from '../upload.ts';
 import { wireJson } from '../wire-json.ts';
 import { answerErrorsAsOpenAi, wireErrors } from './openai/error-shape.ts';
 
@@ -72,6 +74,21 @@ const eventsRoute = {
   config: { access: 'read', waits: true },
 } as const;
 
+const resultsRoute = route('read', {
+  operationId: 'readBatchResults',
+  summary: 'Read the results of a batch, also before it has ended',
+  description:
+    'The results of the lines that have one by now, as the files of the batch have them or will: lines of JSONL, or a CSV with its header. Empty where there is none. Those of a batch that has ended are as long there as its files.',
+  params,
+  querystring: z.object({
+    of: z
+      .enum(['all', 'answers', 'errors'])
+      .optional()
+      .describe('Lines with an answer, lines without one, or all, first those with one. Default `all`.'),
+  }),
+  response: { 200: bytesAnswer, ...wireErrors },
+});
+
 const pauseRoute = route('write', {
   operationId: 'pauseBatch',
   summary: 'Pause a batch',
@@ -132,6 +149,12 @@ export function batchRoutes(app: App, services: Services): void {
     using answer = services.openAnswers.wait(reply.raw);
     const views = mill.batches.events(id, { signal: answer.signal })[Symbol.asyncIterator]();
     await sendStream(views, { framing, look: () => mill.batches.get(id) }, reply, services);
+  });
+  app.get('/v1/batches/:id/results', resultsRoute, async ({ mill, params: { id }, query }, reply) => {
+    const { format } = await mill.batches.get(id);
+    const bytes = await begun(mill.batches.results(id, query));
+    const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
+    return await sendBytes(reply, bytes, { type, filename: `${id}_${query.of ?? 'all'}.${format}` });
   });
   app.post('/v1/batches/:id/pause', pauseRoute, async ({ mill, params: { id } }) => await mill.batches.pause(id));
   app.post('/v1/batches/:id/resume', resumeRoute, async ({ mill, params: { id } }) => await mill.batches.resume(id));

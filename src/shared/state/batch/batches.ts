@@ -95,6 +95,19 @@ export interface BatchPage {
   readonly hasMore: boolean;
 }
 
+/** Lines of output of one kind that are in no file yet: first those that are parts of one, then the others. */
+export interface WrittenLines {
+  readonly parts: readonly FilePart[];
+  readonly text: string;
+}
+
+/** A batch, and all lines of output that it has beside its files, as they were at one moment. */
+export interface BatchWithOutput {
+  readonly record: BatchRecord;
+  readonly output: WrittenLines;
+  readonly errors: WrittenLines;
+}
+
 /** Batches in Redis. What changes one is a script; the callers of `begin`, `take`, `move`, `part` and `end` have a stay. */
 export type BatchStore = ReturnType<typeof redisBatches>;
 
@@ -289,7 +302,31 @@ export function redisBatches({ redis, keys }: KeySpace) {
     },
     async parts(id: string, of: BatchOutputs): Promise<readonly FilePart[]> {
       const entries = await redis.lrange(keys.batchParts(id, of), 0, -1);
-      return entries.map((json) => filePart.parse(storedJson(json)));
+      return entries.map(partOf);
+    },
+    /** Undefined: there is no such batch. */
+    async withOutput(id: string): Promise<BatchWithOutput | undefined> {
+      const { record, parts, lines } = own(id);
+      const answers = await redis
+        .multi()
+        .hgetall(record)
+        .lrange(parts.output, 0, -1)
+        .lrange(lines.output, 0, -1)
+        .lrange(parts.errors, 0, -1)
+        .lrange(lines.errors, 0, -1)
+        .exec();
+      const [hash, ...lists] = (answers ?? []).map(([failure, answer]) => {
+        if (failure) throw failure;
+        return answer;
+      });
+      const [answered = [], output = [], failed = [], errors = []] = lists as string[][];
+      const fields = hash as Record<string, string>;
+      if (Object.keys(fields).length === 0) return undefined;
+      return {
+        record: batchFromHash(fields),
+        output: { parts: answered.map(partOf), text: output.join('') },
+        errors: { parts: failed.map(partOf), text: errors.join('') },
+      };
     },
     /** Ends a batch. `keepUntilS`: seconds since the epoch at which its record goes. */
     async end(
@@ -372,6 +409,10 @@ export function redisBatches({ redis, keys }: KeySpace) {
       return await redis.zcount(keys.batchProcesses, nowMs - batchProcessTtlMs, '+inf');
     },
   });
+}
+
+function partOf(json: string): FilePart {
+  return filePart.parse(storedJson(json));
 }
 
 function bytesField(of: BatchOutputs): 'outputBytes' | 'errorBytes' {

@@ -71,6 +71,8 @@ export interface FileStore {
    * never finished go 30 days after the last of them. A part overwrites no other. Throws `payload_too_large`.
    */
   writePart(id: string, bytes: Uint8Array): Promise<FilePart>;
+  /** The bytes of parts that were written under this id, also before they are a file. Throws `not_found`. */
+  readParts(id: string, parts: readonly FilePart[]): AsyncIterable<Uint8Array>;
   /**
    * Makes a file of parts that were written under this id. The same id again changes nothing and answers the file that there
    * is. Outputs of batches count as bytes of their tenant and are never refused; others throw `payload_too_large`.
@@ -153,9 +155,13 @@ class StoredFiles implements FileStore {
   async *read(tenant: string, id: string, from = 0, to = Infinity): AsyncIterable<Uint8Array> {
     const info = await this.info(tenant, id);
     if (!info) throw noSuchFile(id);
+    yield* this.readParts(id, info.parts, from, to);
+  }
+
+  async *readParts(id: string, parts: readonly FilePart[], from = 0, to = Infinity): AsyncIterable<Uint8Array> {
     const blobs = await this.#deps.blobs();
     let at = 0;
-    for (const { name, bytes: length } of info.parts) {
+    for (const { name, bytes: length } of parts) {
       const [first, last] = [Math.max(0, from - at), Math.min(length, to - at)];
       at += length;
       if (first >= last) continue;

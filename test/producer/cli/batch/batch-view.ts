@@ -12,6 +12,7 @@ export function batchView(about: Partial<BatchView> = {}): BatchView {
     created_at: Math.floor(Date.now() / 1_000),
     request_counts: { total: 2, completed: 0, failed: 0 },
     name: 'in',
+    format: 'jsonl',
     cost: { usd: 0, microcents: 0 },
     open: { total: 2, waitingForMoney: 0, waitingForPeople: 0 },
     ...about,

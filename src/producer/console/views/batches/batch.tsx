@@ -82,6 +82,11 @@ function Acts({ batch, onDone }: { batch: Batch; onDone: () => Promise<void> }) 
             Run the {formatCount(batch.request_counts.failed)} failed again
           </button>
         )}
+        {hasEnded(batch) && may('write') && (
+          <a class="button" href={withQuery('/batches', { new: '1', from: batch.id })}>
+            Edit and start again
+          </a>
+        )}
         {acts.includes('cancel') && (
           <button type="button" class="danger" {...{ disabled }} onClick={() => setCancelling(true)}>
             Cancel
@@ -114,7 +119,8 @@ const done = {
 } as const;
 
 function Numbers({ batch }: { batch: Batch }) {
-  const { request_counts: counts, open, cost, eta, in_progress_at, created_at } = batch;
+  const { request_counts: counts, open, cost, eta, created_at } = batch;
+  const notBegun = counts.total - counts.completed - counts.failed - open.total;
   const expected = expectedMicrocents(batch);
   return (
     <dl class="numbers">
@@ -134,6 +140,12 @@ function Numbers({ batch }: { batch: Batch }) {
           {open.waitingForMoney > 0 && <a href="/approvals?kind=budget"> {open.waitingForMoney} wait for money</a>}
         </dd>
       </div>
+      {notBegun > 0 && (
+        <div>
+          <dt>Not begun</dt>
+          <dd class="number">{formatCount(notBegun)}</dd>
+        </div>
+      )}
       <div>
         <dt>Cost</dt>
         <dd>
@@ -161,9 +173,9 @@ function Numbers({ batch }: { batch: Batch }) {
         </dd>
       </div>
       <div>
-        <dt>Begun</dt>
+        <dt>Created</dt>
         <dd>
-          <Time at={(in_progress_at ?? created_at) * 1_000} />
+          <Time at={created_at * 1_000} />
         </dd>
       </div>
     </dl>
@@ -215,8 +227,7 @@ function Failed({ batch }: { batch: Batch }) {
       (error: unknown) => !leave.signal.aborted && setState({ error: asApiError(error) }),
     );
     return () => leave.abort();
-    // A file of errors has them all; until there is one they are read again as they come.
-  }, [batch.id, batch.error_file_id, failed]);
+  }, [batch.id, batch.status, failed]);
   if (failed === 0) return null;
   return (
     <section class="card stack-small" aria-label="Errors">
@@ -231,8 +242,9 @@ function Failed({ batch }: { batch: Batch }) {
   );
 }
 
-function Groups({ groups, partial, batch }: Failures & { batch: Batch }) {
-  const rest = batch.request_counts.failed - groups.reduce((sum, { count }) => sum + count, 0);
+const shownLines = 100;
+
+function Groups({ groups, lines, partial, batch }: Failures & { batch: Batch }) {
   return (
     <>
       <div class="scrolls">
@@ -248,55 +260,92 @@ function Groups({ groups, partial, batch }: Failures & { batch: Batch }) {
             </tr>
           </thead>
           <tbody>
-            {groups.map(({ code, count, message, runIds, lines }) => (
+            {groups.map(({ code, count, message, runId }) => (
               <tr key={code}>
                 <td>
-                  <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>
+                  {runId ? (
+                    <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>
+                      <code>{code}</code>
+                    </a>
+                  ) : (
                     <code>{code}</code>
-                  </a>
+                  )}
                 </td>
                 <td class="end number">{formatCount(count)}</td>
                 <td>{message}</td>
                 <td>
-                  {runIds[0] && <a href={`/runs/${encodeURIComponent(runIds[0])}`}>a run</a>}
-                  {lines.length > 0 && ` line ${lines.join(', ')}`}
+                  {runId ? <a href={`/runs/${encodeURIComponent(runId)}`}>a run</a> : <span class="soft">no run</span>}
                 </td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {partial && <p class="soft">There are more than were read: the files have all of them.</p>}
-      {!partial && rest > 0 && (
-        <p class="soft">
-          {formatCount(rest)} more lines have no run that failed: they were cancelled, or never became a run. The
-          answers have them.
-        </p>
+      <details class="stack-small">
+        <summary>{lines.length === 1 ? 'The line' : 'Line by line'}</summary>
+        <FailedLines lines={lines} />
+      </details>
+      {(partial || lines.length > shownLines) && (
+        <p class="soft">There are more than are shown here: the download has all of them.</p>
       )}
     </>
   );
 }
 
+function FailedLines({ lines }: Pick<Failures, 'lines'>) {
+  return (
+    <div class="scrolls" tabIndex={0} role="region" aria-label="Failed lines, scrolls">
+      <table class="simple">
+        <thead>
+          <tr>
+            <th scope="col">Line</th>
+            <th scope="col">Error</th>
+            <th scope="col">Run</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.slice(0, shownLines).map(({ line, name, code, message, runId }, at) => (
+            <tr key={at}>
+              <td>
+                {line} {name}
+              </td>
+              <td>
+                <code>{code}</code> {message}
+              </td>
+              <td>
+                {runId ? <a href={`/runs/${encodeURIComponent(runId)}`}>its run</a> : <span class="soft">none</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
 function Files({ batch }: { batch: Batch }) {
+  const results = (of: 'answers' | 'errors') =>
+    withQuery(`/v1/batches/${encodeURIComponent(batch.id)}/results`, { of });
+  const { completed, failed } = batch.request_counts;
   const files = [
-    ['Input', batch.input_file_id],
-    ['Answers', batch.output_file_id],
-    ['Errors', batch.error_file_id],
+    ['Input', `/v1/files/${encodeURIComponent(batch.input_file_id)}/content`, undefined],
+    ['Answers', completed > 0 ? results('answers') : undefined, completed],
+    ['Errors', failed > 0 ? results('errors') : undefined, failed],
   ] as const;
   return (
     <section class="card" aria-label="Files">
       <h2>Files</h2>
       <dl class="facts">
-        {files.map(([label, file]) => (
+        {files.map(([label, href, lines]) => (
           <>
             <dt>{label}</dt>
             <dd>
-              {file ? (
-                <a href={`/v1/files/${encodeURIComponent(file)}/content`} download>
-                  Download
-                </a>
+              {href === undefined ? (
+                <span class="soft">none{hasEnded(batch) ? '' : ' yet'}</span>
               ) : (
-                <span class="soft">{missing(label, batch)}</span>
+                <a href={href} download>
+                  Download{lines !== undefined && !hasEnded(batch) && ` the ${formatCount(lines)} there are by now`}
+                </a>
               )}
             </dd>
           </>
@@ -306,14 +355,8 @@ function Files({ batch }: { batch: Batch }) {
   );
 }
 
-/** Lines of our own have their errors beside the answers, as OpenAI's have not. */
-function missing(label: string, batch: Batch): string {
-  if (!hasEnded(batch)) return 'when it has ended';
-  return label === 'Errors' && batch.output_file_id && batch.endpoint === '/v1/runs' ? 'with the answers' : 'none';
-}
-
 function About({ batch }: { batch: Batch }) {
-  const { id, endpoint, agent, queue, completion_window, expires_at, usage, name, metadata } = batch;
+  const { id, endpoint, agent, inputTemplate, queue, completion_window, expires_at, usage, name, metadata } = batch;
   return (
     <section class="card" aria-label="About">
       <h2>About</h2>
@@ -334,6 +377,12 @@ function About({ batch }: { batch: Batch }) {
             <dd>
               <a href={`/agents/${encodeURIComponent(agent)}`}>{agent}</a>
             </dd>
+          </>
+        )}
+        {inputTemplate && (
+          <>
+            <dt>What the agent is asked</dt>
+            <dd class="template">{inputTemplate}</dd>
           </>
         )}
         {queue && (

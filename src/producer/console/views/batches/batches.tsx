@@ -33,7 +33,7 @@ const batches: PagedSource<Batch> = {
 
 /** The batches of the tenant, newest first. */
 export function BatchesView() {
-  const [{ new: dialog }, setUrl] = useUrlState();
+  const [{ new: dialog, from }, setUrl] = useUrlState();
   const { items, error, loadMore, reload } = usePaged(batches, everyMs);
   return (
     <div class="list-view">
@@ -45,7 +45,7 @@ export function BatchesView() {
           class="primary"
           disabled={!may('write')}
           title={may('write') ? undefined : 'Your key lacks the scope "write"'}
-          onClick={() => setUrl({ new: '1' }, true)}
+          onClick={() => setUrl({ new: '1', from: undefined }, true)}
         >
           Start a batch
         </button>
@@ -69,7 +69,7 @@ export function BatchesView() {
           onEnd={loadMore}
         />
       )}
-      {dialog && <NewBatch onClose={() => setUrl({ new: undefined })} />}
+      {dialog && <NewBatch from={from} onClose={() => setUrl({ new: undefined, from: undefined })} />}
     </div>
   );
 }

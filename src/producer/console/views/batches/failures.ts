@@ -1,5 +1,15 @@
-import type { RunView } from '../../../../shared/contract/run.ts';
-import { api, request, transferMs, withQuery } from '../../api.ts';
+import { request, transferMs, withQuery } from '../../api.ts';
+
+/** A line without an answer. */
+export interface Failed {
+  readonly code: string;
+  readonly message: string;
+  readonly runId: string | undefined;
+  /** In the file, where its result says so. */
+  readonly line: number | undefined;
+  /** What names it otherwise: its own name, or how its row begins. */
+  readonly name: string | undefined;
+}
 
 /** Lines that failed for the same reason. */
 export interface Failure {
@@ -7,35 +17,36 @@ export interface Failure {
   readonly count: number;
   /** Of the first of them. */
   readonly message: string;
-  readonly runIds: readonly string[];
-  /** Lines that never became a run. */
-  readonly lines: readonly number[];
+  /** The first run that failed so. */
+  readonly runId: string | undefined;
 }
 
 export interface Failures {
   readonly groups: readonly Failure[];
+  readonly lines: readonly Failed[];
   /** There are more failed lines than were read. */
   readonly partial: boolean;
 }
 
-const mostRuns = 500;
 const mostBytes = 4 * 1024 * 1024;
-const named = 5;
+const nameChars = 160;
 
-interface Failed {
-  readonly code: string;
-  readonly message: string;
-  readonly runId: string | undefined;
-  readonly line: number | undefined;
+interface Asked {
+  readonly id: string;
+  readonly format: 'jsonl' | 'csv';
 }
 
-/** The failed lines of a batch by their code, most first: from its file of errors when it has one, else from its failed runs. */
-export async function failuresOf(
-  batch: { readonly name: string; readonly error_file_id?: string | undefined },
-  leave: AbortSignal,
-): Promise<Failures> {
-  const read = batch.error_file_id ? await readFile(batch.error_file_id, leave) : await readRuns(batch.name, leave);
-  return { groups: groupedBy(read.failed), partial: read.partial };
+/** The lines of a batch that have failed by now, in the order in which they did. */
+export async function failuresOf({ id, format }: Asked, leave: AbortSignal): Promise<Failures> {
+  const path = `/v1/batches/${encodeURIComponent(id)}/results`;
+  const response = await request(withQuery(path, { of: 'errors' }), {
+    signal: leave,
+    headers: { accept: '*/*' },
+    deadlineMs: transferMs,
+  });
+  const { text, whole } = await beginning(response, mostBytes);
+  const lines = format === 'csv' ? await failedRows(text) : text.split('\n').flatMap((line) => failedLine(line));
+  return { groups: groupedBy(lines), lines, partial: !whole };
 }
 
 export function groupedBy(failed: readonly Failed[]): readonly Failure[] {
@@ -44,42 +55,13 @@ export function groupedBy(failed: readonly Failed[]): readonly Failure[] {
       code,
       count: all.length,
       message: all[0]?.message ?? '',
-      runIds: all.flatMap(({ runId }) => (runId === undefined ? [] : [runId])).slice(0, named),
-      lines: all
-        .flatMap(({ runId, line }) => (runId === undefined && line !== undefined ? [line] : []))
-        .slice(0, named),
+      runId: all.find(({ runId }) => runId !== undefined)?.runId,
     }))
     .sort((a, b) => b.count - a.count);
 }
 
-async function readRuns(batch: string, leave: AbortSignal): Promise<{ failed: readonly Failed[]; partial: boolean }> {
-  const failed: Failed[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await api<{ runs: readonly RunView[]; cursor?: string }>(
-      withQuery('/v1/runs', { batch, status: 'failed', limit: 100, cursor }),
-      { signal: leave },
-    );
-    for (const { runId, error } of page.runs)
-      failed.push({ code: error?.code ?? 'unknown', message: error?.message ?? '', runId, line: undefined });
-    cursor = page.cursor;
-  } while (cursor !== undefined && failed.length < mostRuns);
-  return { failed, partial: cursor !== undefined };
-}
-
-async function readFile(fileId: string, leave: AbortSignal): Promise<{ failed: readonly Failed[]; partial: boolean }> {
-  const response = await request(`/v1/files/${encodeURIComponent(fileId)}/content`, {
-    signal: leave,
-    headers: { accept: '*/*' },
-    deadlineMs: transferMs,
-  });
-  const { text, whole } = await beginning(response, mostBytes);
-  const lines = text.split('\n');
-  if (!whole) lines.pop();
-  return { failed: lines.flatMap((line) => failedLine(line)), partial: !whole };
-}
-
-async function beginning({ body }: Response, most: number): Promise<{ text: string; whole: boolean }> {
+/** At least so many characters of a text, up to the last line of them that is whole. */
+export async function beginning({ body }: Response, most: number): Promise<{ text: string; whole: boolean }> {
   if (!body) return { text: '', whole: true };
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
@@ -89,29 +71,60 @@ async function beginning({ body }: Response, most: number): Promise<{ text: stri
       if (done) return { text, whole: true };
       text += value;
     }
-    return { text, whole: false };
+    return { text: text.slice(0, text.lastIndexOf('\n') + 1), whole: false };
   } finally {
     await reader.cancel().catch(() => {});
   }
 }
 
-/** A line of a file of errors, of ours or of OpenAI's form. Other lines are none. */
+/** A line of results that says of an error, of ours or of OpenAI's form. Other lines are none. */
 export function failedLine(text: string): readonly Failed[] {
   if (text.trim() === '') return [];
   try {
-    const line = JSON.parse(text) as Record<string, unknown>;
-    const response = line['response'] as { body?: { error?: unknown } } | null | undefined;
-    const error = (line['error'] ?? response?.body?.error) as { code?: unknown; message?: unknown } | null | undefined;
-    const { runId, line: number } = line;
+    const said = JSON.parse(text) as Record<string, unknown>;
+    const response = said['response'] as { body?: { error?: unknown }; request_id?: unknown } | null | undefined;
+    const error = (said['error'] ?? response?.body?.error) as { code?: unknown; message?: unknown } | null | undefined;
+    const { runId = response?.request_id, line, custom_id: name, id } = said;
+    const wireLine = typeof id === 'string' ? /^batch_req_(\d+)$/.exec(id)?.[1] : undefined;
     return [
       {
-        code: typeof error?.code === 'string' ? error.code : 'unknown',
-        message: typeof error?.message === 'string' ? error.message : '',
-        runId: typeof runId === 'string' ? runId : undefined,
-        line: typeof number === 'number' ? number : undefined,
+        code: textOf(error?.code) ?? 'unknown',
+        message: textOf(error?.message) ?? '',
+        runId: textOf(runId),
+        line: typeof line === 'number' ? line : wireLine === undefined ? undefined : Number(wireLine),
+        name: textOf(name),
       },
     ];
   } catch {
     return [];
   }
+}
+
+/** Columns that a batch writes behind those of its input. One whose name was taken has `run_` before it. */
+const errorColumn = /^(?:run_)*error$/;
+const runColumn = /^(?:run_)*run_id$/;
+const firstOwnColumn = /^(?:run_)*status$/;
+
+/** The rows of a CSV of results. */
+export async function failedRows(text: string): Promise<readonly Failed[]> {
+  const { parse } = await import('csv-parse/browser/esm/sync');
+  const [header = [], ...rows] = parse(text, { relax_column_count: true, skip_empty_lines: true });
+  const last = (form: RegExp) => header.findLastIndex((name) => form.test(name));
+  const [errorAt, runAt, ownAt] = [last(errorColumn), last(runColumn), last(firstOwnColumn)];
+  const named = ['id', 'custom_id'].map((name) => header.indexOf(name)).find((at) => at >= 0 && at < ownAt);
+  return rows.map((row) => {
+    const [code = '', ...message] = (row[errorAt] ?? '').split(': ');
+    const name = row[named ?? -1] || row.slice(0, ownAt).join(', ').slice(0, nameChars);
+    return {
+      code: code || 'unknown',
+      message: message.join(': '),
+      runId: row[runAt] || undefined,
+      line: undefined,
+      name: name || undefined,
+    };
+  });
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }

@@ -1,22 +1,26 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { BatchRequestInput, BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import type { FileView } from '../../../../shared/contract/files.ts';
-import { api } from '../../api.ts';
+import { api, request } from '../../api.ts';
 import { useQuery } from '../../query.ts';
 import { readNumber } from '../../forms/edit-value.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
-import { CheckField, Field, Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { AgentField, CheckField, Field, Form, TextArea, TextField } from '../../ui/form.tsx';
 import { formatCount } from '../../ui/money.tsx';
 import { Problem } from '../../ui/states.tsx';
+import { beginning } from './failures.ts';
 import { needsTemplate, previewBytes, previewOf, type Preview } from './preview.ts';
 
 const uploadMs = 30 * 60_000;
 
 interface Chosen {
-  readonly file: File;
+  readonly name: string;
+  readonly bytes: number;
   readonly preview: Preview;
+  /** Undefined: it has been uploaded before. */
+  readonly file: File | undefined;
 }
 
 interface Settings {
@@ -30,8 +34,8 @@ interface Settings {
 
 const nothing: Settings = { agent: '', name: '', template: '', maxCost: '', quote: false, window: '24h' };
 
-/** Uploads a file and starts a batch over its lines. */
-export function NewBatch({ onClose }: { onClose: () => void }) {
+/** Uploads a file and starts a batch over its lines. `from`: the id of a batch to begin with, whose file is used again. */
+export function NewBatch({ from, onClose }: { from?: string | undefined; onClose: () => void }) {
   const { route } = useLocation();
   const [chosen, setChosen] = useState<Chosen>();
   const [settings, setSettings] = useState(nothing);
@@ -40,29 +44,48 @@ export function NewBatch({ onClose }: { onClose: () => void }) {
   // The file is uploaded once, and the batch made once, however often the button is pressed after a failure.
   const [attempt, setAttempt] = useState<{ fileId?: string; key: string }>(() => ({ key: crypto.randomUUID() }));
   const choose = useAct(async (file: File) => {
+    const { name, size } = file;
     const text = await file.slice(0, previewBytes).text();
-    setChosen({ file, preview: await previewOf(file.name, text, file.size) });
+    setChosen({ name, bytes: size, file, preview: await previewOf(name, text, size) });
     setAttempt({ key: crypto.randomUUID() });
   });
+  const before = useAct(async (id: string) => {
+    const batch = await api<Batch>(`/v1/batches/${encodeURIComponent(id)}`);
+    const uploaded = await uploadedBefore(batch.input_file_id);
+    setChosen(uploaded);
+    setSettings({
+      ...nothing,
+      agent: batch.agent ?? '',
+      template: batch.inputTemplate ?? '',
+      window: batch.completion_window,
+    });
+    setAttempt({ fileId: batch.input_file_id, key: crypto.randomUUID() });
+  });
+  useEffect(() => {
+    if (from) void before.run(from);
+  }, [from]);
   const starting = useAct(async () => {
     if (!chosen) return;
-    const fileId = attempt.fileId ?? (await upload(chosen.file));
+    const fileId = attempt.fileId ?? (chosen.file && (await upload(chosen.file)));
+    if (fileId === undefined) return;
     setAttempt((now) => ({ ...now, fileId }));
     const batch = await api<Batch>('/v1/batches', {
       method: 'POST',
-      body: requestOf(fileId, chosen.preview, { ...settings, agent: settings.agent || (agents[0]?.id ?? '') }),
+      body: requestOf(fileId, chosen.preview, { ...settings, agent }),
       headers: { 'idempotency-key': attempt.key },
     });
     route(`/batches/${batch.id}`);
   });
-  const problem = chosen && problemOf(chosen.preview, settings);
+  const agent = settings.agent || (agents.length === 1 ? (agents[0]?.id ?? '') : '');
+  const problem = chosen && problemOf(chosen.preview, { ...settings, agent });
   return (
     <Dialog title="Start a batch" onClose={onClose} wide unsaved={chosen !== undefined}>
       <Form onSubmit={() => (chosen && !problem ? starting.run() : undefined)}>
         <FileField onFile={(file) => void choose.run(file)} />
         {choose.error && <Problem error={choose.error} />}
+        {before.error && <Problem error={before.error} />}
         {chosen && <Beginning {...chosen} />}
-        {chosen && <SettingsFields {...{ settings, set, agents }} preview={chosen.preview} />}
+        {chosen && <SettingsFields {...{ set, agents }} settings={{ ...settings, agent }} preview={chosen.preview} />}
         {problem && (
           <p class="field-error" role="status">
             {problem}
@@ -72,10 +95,10 @@ export function NewBatch({ onClose }: { onClose: () => void }) {
         <div class="row end">
           <button type="submit" class="primary" disabled={!chosen || problem !== undefined || starting.busy}>
             {starting.busy
-              ? `Uploading ${chosen ? sizeText(chosen.file.size) : ''}…`
-              : settings.quote
-                ? 'Upload and quote'
-                : 'Upload and start'}
+              ? attempt.fileId === undefined
+                ? `Uploading ${chosen ? sizeText(chosen.bytes) : ''}…`
+                : 'Starting…'
+              : `${attempt.fileId === undefined ? 'Upload and ' : ''}${settings.quote ? 'quote' : 'start'}`}
           </button>
         </div>
       </Form>
@@ -103,11 +126,11 @@ function FileField({ onFile }: { onFile: (file: File) => void }) {
   );
 }
 
-function Beginning({ file, preview: { format, columns, rows, lines, problems, endpoint } }: Chosen) {
+function Beginning({ name: filename, bytes, preview: { format, columns, rows, lines, problems, endpoint } }: Chosen) {
   return (
     <section aria-label="The first lines" class="stack-small">
       <p>
-        <strong>{file.name}</strong>: {format}, {sizeText(file.size)}, {lines.exact ? '' : 'about '}
+        <strong>{filename}</strong>: {format}, {sizeText(bytes)}, {lines.exact ? '' : 'about '}
         {formatCount(lines.count)} lines
         {endpoint !== '/v1/runs' && (
           <>
@@ -165,12 +188,12 @@ function SettingsFields({
     <>
       {isOwn && (
         <>
-          <SelectField
-            label="Agent"
-            value={settings.agent || (agents[0]?.id ?? '')}
+          <AgentField
+            agents={agents}
+            value={settings.agent}
             onValue={(agent) => set({ agent })}
-            choices={agents.map(({ id }) => id)}
             hint="Of lines that name none."
+            optional={preview.columns.includes('agent')}
           />
           <TextField
             label="Name"
@@ -220,8 +243,10 @@ function fieldName(name: string): string {
   return /^[A-Za-z_]\w*$/.test(name) ? `{{ ${name} }}` : `{{ row["${name}"] }}`;
 }
 
-function problemOf(preview: Preview, { template, maxCost, window }: Settings): string | undefined {
+function problemOf(preview: Preview, { agent, template, maxCost, window }: Settings): string | undefined {
   if (preview.problems.length > 0) return 'Mend the file, and choose it again.';
+  if (preview.endpoint === '/v1/runs' && agent === '' && !preview.columns.includes('agent'))
+    return 'Choose the agent: the lines name none.';
   if (needsTemplate(preview) && template.trim() === '')
     return 'Say what the agent is asked: no line has the field "input".';
   if (maxCost.trim() !== '' && !isSum(maxCost)) return 'What it may spend must be a sum above 0.';
@@ -250,6 +275,16 @@ export function requestOf(fileId: string, { endpoint }: Preview, settings: Setti
     ...(name.trim() !== '' && { name: name.trim() }),
     ...(template.trim() !== '' && { inputTemplate: template }),
   };
+}
+
+async function uploadedBefore(fileId: string): Promise<Chosen> {
+  const path = `/v1/files/${encodeURIComponent(fileId)}`;
+  const { filename: name, bytes } = await api<FileView>(path);
+  const leave = new AbortController();
+  const response = await request(`${path}/content`, { signal: leave.signal, headers: { accept: '*/*' } });
+  const { text } = await beginning(response, previewBytes);
+  leave.abort();
+  return { name, bytes, file: undefined, preview: await previewOf(name, text, bytes) };
 }
 
 async function upload(file: File): Promise<string> {

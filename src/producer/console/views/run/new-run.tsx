@@ -7,7 +7,7 @@ import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { useAct } from '../../ui/dialog.tsx';
-import { Form, SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { AgentField, Form, TextArea, TextField } from '../../ui/form.tsx';
 import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
@@ -91,7 +91,7 @@ function RequestFields({ agents, first }: { agents: readonly AgentView[]; first:
   const model = agents.find(({ id }) => id === form.agent.trim());
   return (
     <Form onSubmit={() => void send.run()}>
-      <AgentField agents={agents} field={field('agent')} />
+      <AgentField agents={agents} {...field('agent')} />
       {model?.description && <p class="soft">{model.description}</p>}
       <TextArea label="Input" rows={6} placeholder="What the agent is to do" {...field('input')} />
       <div class="grid">
@@ -141,23 +141,4 @@ function RequestFields({ agents, first }: { agents: readonly AgentView[]; first:
       </div>
     </Form>
   );
-}
-
-interface AgentFieldProps {
-  readonly agents: readonly AgentView[];
-  readonly field: {
-    readonly value: string;
-    readonly error: string | undefined;
-    readonly onValue: (value: string) => void;
-  };
-}
-
-/** A choice among the agents that live workers have; where none has said which those are, the name is typed. */
-function AgentField({ agents, field }: AgentFieldProps) {
-  if (agents.length === 0)
-    return <TextField label="Agent" hint="No worker has said which agents it has: is one running?" {...field} />;
-  const known = agents.map(({ id, name }) => ({ value: id, label: name && name !== id ? `${name} (${id})` : id }));
-  const isKnown = field.value === '' || agents.some(({ id }) => id === field.value);
-  const choices = [{ value: '', label: 'Choose an agent' }, ...known, ...(isKnown ? [] : [{ value: field.value }])];
-  return <SelectField label="Agent" choices={choices} {...field} />;
 }

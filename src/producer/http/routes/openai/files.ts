@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import multipart from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -14,15 +13,10 @@ import {
 import type { FileAbout } from '../../../client/files/files.ts';
 import type { App, Services } from '../../app.ts';
 import { BodyRoom } from '../../body-room.ts';
-import { contentDisposition } from '../../content-disposition.ts';
 import { route, wholeNumberParam } from '../../openapi.ts';
+import { bytesAnswer, sendBytes } from '../../send-bytes.ts';
 import { begun, openUpload, problem } from '../../upload.ts';
 import { answerErrorsAsOpenAi, wireErrors } from './error-shape.ts';
-
-const bytesAnswer = {
-  description: 'The bytes.',
-  content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } },
-};
 
 const idParam = z.object({ id: z.string().describe('File id') });
 
@@ -105,13 +99,7 @@ export function fileRoutes(app: App, services: Services): void {
   app.get('/v1/files/:id/content', contentRoute, async ({ mill, params }, reply) => {
     const file = await mill.files.get(params.id);
     const bytes = await begun(mill.files.content(params.id));
-    // No browser shows what a stranger uploaded as a page of ours.
-    void reply.headers({
-      'content-security-policy': "default-src 'none'; sandbox",
-      'content-disposition': contentDisposition(file.filename),
-      'content-length': file.bytes,
-    });
-    return await reply.type(file.media_type).send(Readable.from(bytes) as never);
+    return await sendBytes(reply, bytes, { type: file.media_type, filename: file.filename, length: file.bytes });
   });
   app.delete('/v1/files/:id', removeRoute, async ({ mill, params }) => {
     await mill.files.remove(params.id);
