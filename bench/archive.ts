@@ -61,8 +61,12 @@ async function main(): Promise<void> {
   }
 }
 
+function prefixOf(setting: Setting): string {
+  return `b-archive-${setting}`;
+}
+
 async function start(setting: Setting, redisUrl: string, port: number): Promise<System> {
-  const prefix = `b-archive-${setting}`;
+  const prefix = prefixOf(setting);
   const process = await SystemProcess.start('./systems/millrace.ts', {
     BENCH_REDIS_URL: redisUrl,
     BENCH_BASE_URL: `http://127.0.0.1:${port}/${isPaced ? 'paced' : 'burst'}/v1`,
@@ -131,8 +135,8 @@ async function costs(systems: ReadonlyMap<Setting, System>, redis: Redis): Promi
   const worst = Math.max(...shown.map(([, , ratio]) => Number(ratio)));
   console.log(`CPU of a run with the archive: ${worst.toFixed(3)}, <= ${maxRatio} ${met(worst <= maxRatio)}`);
   const [kept, bytes] = await Promise.all([
-    redis.zcard('b-archive-redis:{archive}:runs'),
-    redis.get('b-archive-redis:{archive}:bytes'),
+    redis.zcard(`${prefixOf('redis')}:{archive}:runs`),
+    redis.get(`${prefixOf('redis')}:{archive}:bytes`),
   ]);
   const each = Number(bytes) / kept;
   console.log(
@@ -156,9 +160,12 @@ async function memory(systems: ReadonlyMap<Setting, System>, redis: Redis): Prom
   printTable(rows, 1);
 }
 
-/** The memory that Redis uses once what has expired is gone. */
+/** The memory that Redis uses once what has expired is gone, and without the latest events of all runs, of which it keeps so many. */
 async function settled(redis: Redis): Promise<number> {
   await new Promise((resolve) => setTimeout(resolve, 3_000));
+  for (const setting of settings)
+    for (const key of [`${prefixOf(setting)}:lifecycle`, `${prefixOf(setting)}:runs:events`])
+      await redis.xtrim(key, 'MAXLEN', 0);
   // Redis removes what has expired when it is looked at, or finds it some time.
   let cursor = '0';
   do [cursor] = await redis.scan(cursor, 'COUNT', 1_000);

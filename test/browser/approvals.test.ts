@@ -179,10 +179,11 @@ describeInBrowser('the inbox of approvals', () => {
     await card.getByText(`Asked: ${input.slice(0, 40)}`).waitFor();
     await card.click();
     const asked = page.getByRole('region', { name: 'What the run was asked' });
-    await asked.getByText(input.slice(0, 40)).waitFor();
+    await expect.poll(async () => await asked.textContent()).toContain('I look first.');
     await asked.getByText('What it has done so far').click();
-    await asked.getByText('I look first.').waitFor();
-    await asked.getByText('id: first').waitFor();
+    const course = asked.getByRole('list');
+    await course.getByText('I look first.').waitFor();
+    await course.getByText('id: first').waitFor();
     await opened.checkView('approval-asked');
     await run.deny({});
   });

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { apiKeys, visitAs } from './as-key.ts';
 import { describeInBrowser, useBrowser, useConsoleWorld, type ConsolePage } from './support.ts';
@@ -24,6 +25,14 @@ describeInBrowser('the money', () => {
     const amount = page.locator('.figure').first().locator('.number');
     expect(await amount.getAttribute('title')).toBe(`${totals.costMicrocents.toLocaleString('en-US')} microcents`);
     await page.getByRole('region', { name: 'By agent' }).first().getByRole('link', { name: 'plain' }).waitFor();
+    const expensive = page.getByRole('region', { name: 'Most expensive runs' }).first();
+    await expensive.getByRole('button', { name: 'Look for them' }).click();
+    await expensive.getByRole('link', { name: run.runId.slice(0, 13) }).waitFor();
+    await expensive.getByText('Of all 1 runs').waitFor();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Download as CSV' }).click();
+    const csv = await readFile(await (await saved).path(), 'utf8');
+    expect(csv).toMatch(/^day,agent,provider,model,calls,tokens,cost_usd,unconfirmed_usd,calls_unpriced\n20.*,plain,/);
     await page.getByRole('button', { name: '30 days' }).click();
     await page.waitForURL('**/money?days=30');
     await page.reload();

@@ -75,6 +75,7 @@ const consolePackages: ReadonlySet<string> = new Set([
   'uplot',
   '@cfworker/json-schema',
   'csv-parse/browser/esm/sync',
+  'csv-stringify/browser/esm/sync',
 ]);
 const browserPackages: ReadonlySet<string> = new Set(['eventsource-parser']);
 

@@ -21,5 +21,5 @@ export async function sendBytes(
     'content-disposition': contentDisposition(filename),
     ...(length !== undefined && { 'content-length': length }),
   });
-  return (await reply.type(type).send(Readable.from(bytes))) as never;
+  return await reply.type(type).send(Readable.from(bytes));
 }

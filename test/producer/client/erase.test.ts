@@ -90,6 +90,34 @@ test('pages go on with the cursor until there is none', async () => {
   expect((await world.mill.list()).runs.map(({ runId }) => runId)).toEqual([kept]);
 });
 
+test('runs are erased in groups, and one of a group that may not be keeps none of the others', async () => {
+  const world = await clientWorld();
+  const runs: string[] = [];
+  for (let i = 0; i < 60; i++) runs.push(await endedRun(world));
+  const open = await world.mill.enqueue({ ...request, metadata });
+  const { receipt, kept } = await world.mill.erase({ metadata });
+  expect(receipt.runs).toEqual(runs.sort());
+  expect(receipt.erased.records).toBe(60);
+  expect(kept).toEqual([{ runId: open.runId, reason: 'open' }]);
+});
+
+test('an answer that got lost is there again under its key, for the same request only', async () => {
+  const world = await clientWorld();
+  const { mill } = world;
+  const [run, other] = [await endedRun(world), await endedRun(world)];
+  const first = await mill.erase({ run, idempotencyKey: 'k' });
+  expect(await mill.erase({ run, idempotencyKey: 'k' })).toEqual(first);
+  expect(await codeOf(mill.erase({ run }))).toBe('gone');
+  expect(await codeOf(mill.erase({ run: other, idempotencyKey: 'k' }))).toBe('idempotency_conflict');
+  const many = await mill.erase({ metadata, idempotencyKey: 'many' });
+  expect(many.receipt.runs).toEqual([other]);
+  expect(await mill.erase({ metadata, idempotencyKey: 'many' })).toEqual(many);
+  const stranger = await clientWorld();
+  expect(await codeOf(stranger.mill.erase({ run, idempotencyKey: 'k' }))).toBe('run_not_found');
+  const key = world.keys.erasureAnswer('default', sha256('k'));
+  expect(await world.redis.ttl(key)).toBeGreaterThan(3_000);
+});
+
 test('a child goes with its parent only, and a parent with its child', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;

@@ -3,7 +3,13 @@ import { errorRate, rowsOf } from '../../../src/producer/console/views/agents/ag
 import { factsOf, fallbacksOf } from '../../../src/producer/console/views/agents/definition-facts.ts';
 import { wordsOf } from '../../../src/producer/console/views/audit/entry-words.ts';
 import { chartsOf, longerSteps, stepName } from '../../../src/producer/console/views/fleet/chart-data.ts';
-import { dayBefore, sumsBy, sumsByDay } from '../../../src/producer/console/views/money/cost-sums.ts';
+import {
+  csvOf,
+  dayBefore,
+  mostExpensive,
+  sumsBy,
+  sumsByDay,
+} from '../../../src/producer/console/views/money/cost-sums.ts';
 import { dollarsOf } from '../../../src/producer/console/views/money/dollars.ts';
 
 const nothing = {
@@ -175,4 +181,26 @@ test('entries of the audit log read as sentences, also those of a kind that is n
   );
   expect(words({ ...head, kind: 'pause', change: 'paused', batchId: 'n' })).toBe('batch n paused');
   expect(words({ ...head, kind: 'later' } as never)).toBe('later');
+});
+
+test('costs are a table for a spreadsheet, and the most expensive come first', async () => {
+  const row = {
+    day: '2026-03-01',
+    agent: 'a, b',
+    provider: 'openai',
+    model: 'm',
+    total: 3,
+    attempts: 4,
+    costMicrocents: 150,
+    unconfirmedMicrocents: 1e8,
+    unpricedAttempts: 1,
+  };
+  const csv = await csvOf([row as Parameters<typeof csvOf>[0][number]]);
+  expect(csv.split('\n')).toEqual([
+    'day,agent,provider,model,calls,tokens,cost_usd,unconfirmed_usd,calls_unpriced',
+    '2026-03-01,"a, b",openai,m,4,3,0.00000150,1.00000000,1',
+    '',
+  ]);
+  const all = [1, 3, 2].map((costMicrocents) => ({ costMicrocents }));
+  expect(mostExpensive(all, 2)).toEqual([{ costMicrocents: 3 }, { costMicrocents: 2 }]);
 });

@@ -26,8 +26,10 @@ async function* inFiles(record: BatchRecord, of: BatchResults, files: Reading): 
     if (of !== 'answers') yield* read(errorFileId);
     return;
   }
-  if (of === 'all') return yield* read(outputFileId);
-  if (of === 'answers') return yield* read(outputFileId, 0, answerBytes);
+  if (of !== 'errors') {
+    yield* read(outputFileId, 0, of === 'answers' ? answerBytes : undefined);
+    return;
+  }
   const errors = read(outputFileId, answerBytes);
   yield* isCsv(record) ? withHeader(errors, async () => await headerIn(record, files)) : errors;
 }

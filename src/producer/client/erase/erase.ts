@@ -12,6 +12,7 @@ import {
   maxUnreadableNamed,
   type UnsignedReceipt,
 } from '../../../shared/contract/erasure/receipt.ts';
+import { keepAnswer, keptAnswer } from '../../../shared/state/erasure/answers.ts';
 import {
   dropPlans,
   plansOf,
@@ -25,32 +26,50 @@ import { noteDeed } from '../audit/note-deed.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { missingRun } from '../record/missing-run.ts';
 import { eachFitting } from './fitting.ts';
-import { threadEntries } from './find.ts';
+import { type KnownParents, threadEntries } from './find.ts';
 import { planOf, type Reason } from './plan.ts';
 import { removePlanned } from './remove.ts';
-import { eraseRequest, type Asked, type ErasureAnswer, type EraseRequest } from './request.ts';
+import { eraseRequest, erasureAnswer, type Asked, type ErasureAnswer, type EraseRequest } from './request.ts';
 
 /** A call that has more to do than it can in this time leaves the rest to another. */
 const maxWorkMs = 20_000;
 
 /**
  * Erases runs with all that belongs to them, and answers a signed receipt. What it is about to remove is written down first: the same
- * request again, after a crash, removes the rest and its receipt counts all. Throws `forbidden` for a caller, `run_not_found`, `gone`, `not_found`,
+ * request again, after a crash, removes the rest and its receipt counts all. Throws `idempotency_conflict`, `forbidden` for a caller, `run_not_found`, `gone`, `not_found`,
  * `concurrent_run` for a run that has not ended, `validation`.
  */
 export async function erase(input: EraseRequest, client: TenantClient): Promise<ErasureAnswer> {
   requireOperator(client, 'erasing data');
   const asked = parseAs(eraseRequest, safeInput(input), 'the request is not valid');
-  const { run, thread, metadata: labels } = asked;
+  const { run, thread, metadata: labels, cursor, idempotencyKey: key } = asked;
   const digest = sha256(canonicalJson(defined({ run, thread, labels })));
-  const erasing: Erasing = { asked, digest, done: new Map(), held: new Map() };
+  const page = sha256(canonicalJson(defined({ digest, cursor })));
+  const before = key === undefined ? undefined : await answeredBefore(key, page, client);
+  if (before) return before;
+  const erasing: Erasing = { asked, digest, done: new Map(), held: new Map(), parents: new Map() };
   const left = await resume(erasing, client);
-  const { unreadable, ...answer } =
+  const { unreadable, ...rest } =
     labels === undefined ? await eraseOne(erasing, client) : await eraseMany(erasing, left, client);
   const { done } = erasing;
   const receipt = await receiptFor(asked, [...done.values()], unreadable, client);
-  await reach(client, ({ core, redis, tenant }) => dropPlans({ redis, keys: core.keys }, tenant, [...done.keys()]));
-  return defined({ receipt, ...answer });
+  const answer: ErasureAnswer = defined({ receipt, ...rest });
+  await reach(client, async ({ core, redis, tenant }) => {
+    const space = { redis, keys: core.keys };
+    if (key !== undefined) await keepAnswer(space, tenant, sha256(key), { asked: page, answer });
+    await dropPlans(space, tenant, [...done.keys()]);
+  });
+  return answer;
+}
+
+/** The answer that the same request had within the last hour. */
+async function answeredBefore(key: string, page: string, client: TenantClient): Promise<ErasureAnswer | undefined> {
+  const found = await reach(client, ({ core, redis, tenant }) =>
+    keptAnswer({ redis, keys: core.keys }, tenant, sha256(key)),
+  );
+  if (!found) return undefined;
+  if (found.asked === page) return erasureAnswer.parse(found.answer);
+  throw new RunError('idempotency_conflict', 'the idempotency key was used before for another erasure');
 }
 
 /** How far a request is. */
@@ -62,6 +81,7 @@ interface Erasing {
   readonly done: Map<string, ErasurePlan>;
   /** Runs of plans that are not, and why. */
   readonly held: Map<string, Reason>;
+  readonly parents: KnownParents;
 }
 
 /**
@@ -90,11 +110,11 @@ async function resume(erasing: Erasing, client: TenantClient): Promise<ReadonlyM
 /** Writes down what goes with these, and removes it. Answers why it may not be. `begun`: the plan of an earlier request for the same. */
 async function carryOut(
   seeds: Seeds,
-  { asked, digest, done, held }: Erasing,
+  { asked, digest, done, held, parents }: Erasing,
   client: TenantClient,
   begun?: NamedPlan,
 ): Promise<Reason | undefined> {
-  const plan = await planOf(seeds, asked, client, begun?.[1]);
+  const plan = await planOf(seeds, asked, client, parents, begun?.[1]);
   if (typeof plan === 'string') return plan;
   const named: NamedPlan = [begun?.[0] ?? newNonce(), { ...plan, asked: digest }];
   await reach(client, ({ core, redis, tenant }) => writePlan({ redis, keys: core.keys }, tenant, named));
@@ -156,7 +176,10 @@ function refusal(why: Reason, run: string): RunError {
   }
 }
 
-/** One after the other: runs of a thread are gone together. */
+/** Runs that are erased together: lines of one batch then cost one reading of its files. */
+const maxGroup = 25;
+
+/** Groups one after the other: runs of a thread are gone together. */
 async function eraseMany(erasing: Erasing, left: ReadonlyMap<string, Reason>, client: TenantClient): Promise<Rest> {
   const { asked, held } = erasing;
   const until = performance.now() + maxWorkMs;
@@ -164,6 +187,20 @@ async function eraseMany(erasing: Erasing, left: ReadonlyMap<string, Reason>, cl
   const unreadable: string[] = [];
   const restOf = (): Rest => ({ kept: [...kept].flatMap(keptAs), unreadable });
   let matched = 0;
+  let group: string[] = [];
+  const eraseGroup = async () => {
+    const runs = group;
+    group = [];
+    if (runs.length === 0) return;
+    const erased = async (seeds: readonly string[]) =>
+      await carryOut({ runs: seeds, threads: [] }, erasing, client).catch(asReason);
+    if (runs.length > 1 && (await erased(runs)) === undefined) return;
+    // One that may not be erased keeps no other.
+    for (const runId of runs) {
+      const why = held.get(runId) ?? (await erased([runId]));
+      if (why !== undefined) kept.set(runId, why);
+    }
+  };
   for await (const found of eachFitting(asked.metadata ?? {}, asked.cursor, client)) {
     if (found.kind === 'unreadable') {
       unreadable.push(found.runId);
@@ -171,15 +208,18 @@ async function eraseMany(erasing: Erasing, left: ReadonlyMap<string, Reason>, cl
     }
     if (found.kind === 'fits') {
       const { runId } = found;
-      const seeds = { runs: [runId], threads: [] };
-      const why = held.get(runId) ?? (await carryOut(seeds, erasing, client).catch(asReason));
-      if (why !== undefined) kept.set(runId, why);
+      const why = held.get(runId);
+      if (why === undefined) group.push(runId);
+      else kept.set(runId, why);
       matched += 1;
     }
     const { cursor } = found;
     const isEnough = matched >= asked.limit || performance.now() > until;
-    if (cursor !== undefined && isEnough) return { ...restOf(), cursor };
+    const isLast = cursor !== undefined && isEnough;
+    if (isLast || group.length === maxGroup) await eraseGroup();
+    if (isLast) return { ...restOf(), cursor };
   }
+  await eraseGroup();
   return restOf();
 }
 

@@ -36,7 +36,11 @@ type FoundRecord = Readonly<Pick<RunRecord, 'createdAt' | 'endedAt' | 'segment' 
  * A run of the tenant, in Redis or in the archive. Undefined: there is none. One that cannot be read is found by its id alone, and so is
  * one that is past its time, for notes and results of its tools may be left.
  */
-export async function findErasable(runId: string, client: TenantClient): Promise<ErasableRun | undefined> {
+export async function findErasable(
+  runId: string,
+  client: TenantClient,
+  parents: KnownParents = new Map(),
+): Promise<ErasableRun | undefined> {
   const { core, tenant } = client;
   const { keys } = core;
   const [hash, journal, decisions, events, progressNotes] = await reach(client, ({ redis }) =>
@@ -58,7 +62,7 @@ export async function findErasable(runId: string, client: TenantClient): Promise
   const kept = jsonText(readable(archived) ?? null);
   const text = [...Object.values(hash), ...journal, ...decisions, kept].join('\n');
   // Those of one that is past its time are, too.
-  const { children, unreadable } = isPast ? none : await childrenOf(runId, record, { text, archived }, client);
+  const { children, unreadable } = isPast ? none : await childrenOf(runId, record, { text, archived, parents }, client);
   return {
     runId,
     record,
@@ -104,6 +108,12 @@ export function refersTo(text: string): { readonly media: readonly string[]; rea
   return { media: [...new Set(media)], files: [...new Set(files)] };
 }
 
+/** For whom runs of a tenant work, as far as it was asked for: that never changes. */
+export type KnownParents = Map<string, string | undefined>;
+
+/** About 20 MB. */
+const maxKnownParents = 200_000;
+
 const ids = /\b[0-9A-HJKMNP-TV-Z]{26}\b/g;
 const pageSize = 500;
 /** A child of a run that was redriven, or that ended late, is listed a little after its end. */
@@ -116,7 +126,7 @@ const slackMs = 60_000;
 async function childrenOf(
   runId: string,
   record: FoundRecord,
-  { text, archived }: { readonly text: string; readonly archived: Archived },
+  { text, archived, parents }: { readonly text: string; readonly archived: Archived; readonly parents: KnownParents },
   client: TenantClient,
 ) {
   const { core, tenant } = client;
@@ -132,10 +142,15 @@ async function childrenOf(
   for (let offset = 0; ; offset += pageSize) {
     const page = await reach(client, async ({ redis }) => {
       const inTime = await redis.zrangebyscore(core.keys.index(tenant), from, to, 'LIMIT', offset, pageSize);
-      const parents = await Promise.all(inTime.map((id) => redis.hget(core.keys.run(id), 'parentRunId')));
-      return inTime.map((id, i) => [id, parents[i]] as const);
+      if (parents.size > maxKnownParents) parents.clear();
+      const fresh = inTime.filter((id) => !parents.has(id));
+      const found = await Promise.all(fresh.map((id) => redis.hmget(core.keys.run(id), 'parentRunId', 'tenant')));
+      // One that is listed may get its record a moment later.
+      for (const [i, [parent, owner] = []] of found.entries())
+        if (owner) parents.set(fresh[i] ?? '', parent ?? undefined);
+      return inTime;
     });
-    for (const [id, parent] of page) if (parent === runId) children.add(id);
+    for (const id of page) if (parents.get(id) === runId) children.add(id);
     if (page.length < pageSize) return { children: [...children], unreadable };
   }
 }

@@ -6,7 +6,7 @@ import { cancelRun } from '../cancel.ts';
 import type { TenantClient } from '../client-core.ts';
 import { inGroups, waitForEnd } from '../read-run.ts';
 import { eraseLines, isBatchOpen } from './batch-lines.ts';
-import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun } from './find.ts';
+import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun, type KnownParents } from './find.ts';
 import { hasLabels } from './fitting.ts';
 import { stillReferredTo, textOfThread } from './references.ts';
 import { countLifecycle } from './remove.ts';
@@ -44,9 +44,10 @@ export async function planOf(
   seeds: { readonly runs: readonly string[]; readonly threads: readonly string[] },
   asked: Asked,
   client: TenantClient,
+  parents: KnownParents,
   begun?: Planned,
 ): Promise<Planned | Reason> {
-  const family = await familyOf(seeds, asked, client);
+  const family = await familyOf(seeds, asked, client, parents);
   if (typeof family === 'string') return family;
   const { runs, threads } = family;
   if (runs.length === 0 && threads.size === 0 && !begun) return 'gone';
@@ -149,6 +150,7 @@ async function familyOf(
   seeds: { readonly runs: readonly string[]; readonly threads: readonly string[] },
   asked: Asked,
   client: TenantClient,
+  parents: KnownParents,
 ): Promise<Family | Reason> {
   const runs = new Map<string, ErasableRun>();
   const threads = new Map<string, number>();
@@ -163,7 +165,7 @@ async function familyOf(
   for (const thread of seeds.threads) await addThread(thread);
   for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
     if (runs.has(id)) continue;
-    const run = await settled(id, asked, client);
+    const run = await settled(id, asked, client, parents);
     if (run === undefined) continue;
     if (run === 'open') return 'open';
     runs.set(id, run);
@@ -202,15 +204,16 @@ async function settled(
   runId: string,
   { cancel }: Asked,
   client: TenantClient,
+  parents: KnownParents,
 ): Promise<ErasableRun | 'open' | undefined> {
-  const run = await findErasable(runId, client);
+  const run = await findErasable(runId, client, parents);
   if (!run?.isOpen) return run;
   if (!cancel) return 'open';
   await cancelRun(runId, { reason: 'erased' }, client).catch((error: unknown) => {
     if (!(error instanceof RunError && endedCodes.has(error.code))) throw error;
   });
   await waitForEnd(runId, { waitMs: endMs }, client);
-  const ended = await findErasable(runId, client);
+  const ended = await findErasable(runId, client, parents);
   return ended?.isOpen ? 'open' : ended;
 }
 

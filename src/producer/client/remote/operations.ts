@@ -97,13 +97,14 @@ function remoteOperations(link: Link): Operations {
   };
 }
 
-/** Sent again it goes on where the first one was: its receipt is then about what was left. */
+/** With a key of its own it can be asked for again when the answer is lost. */
 async function erase(
   link: Link,
-  { run, thread, metadata, cancel, threads, cursor, limit }: EraseRequest,
+  { run, thread, metadata, cancel, threads, cursor, limit, idempotencyKey }: EraseRequest,
 ): Promise<ErasureAnswer> {
   const flags = { cancel: cancel || undefined, threads: threads || undefined };
-  const asked = { method: 'DELETE', answerMs: eraseMs } as const;
+  const headers = { 'idempotency-key': idempotencyKey ?? newKey() };
+  const asked = { method: 'DELETE', answerMs: eraseMs, headers, isRepeatable: true } as const;
   const kept: ErasureAnswer['kept'] = [];
   if (run !== undefined) {
     const { receipt } = await link.json<ErasureAnswer>({ ...asked, path: at`/v1/runs/${run}`, query: flags });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { defined } from '../../../shared/base/collections.ts';
 import { publicId } from '../../../shared/base/ids.ts';
 import { threadView, threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { threadChanges, maxMessages } from '../../client/threads.ts';
@@ -8,6 +9,7 @@ import { jsonText } from '../../../shared/base/json.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { erasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread.ts';
+import { erasureHeaders } from './erasures.ts';
 import { Readable } from 'node:stream';
 
 const listRoute = route('read', {
@@ -45,6 +47,7 @@ const deleteRoute = route('write', {
   summary: 'Delete a thread',
   description:
     'With its whole log; `runs=true` (scope `admin` as well): with all of its runs, as `DELETE /v1/runs/{id}` erases them, and the answer has a signed receipt. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
+  headers: erasureHeaders,
   params: threadIdParam,
   querystring: z.strictObject({
     runs: z.enum(['true', 'false']).optional().describe('`true`: erase its runs, too.'),
@@ -132,9 +135,11 @@ export function threadRoutes(app: App): void {
     updateRoute,
     async ({ mill, params, body }) => await mill.threads.update(params.id, body),
   );
-  app.delete('/v1/threads/:id', deleteRoute, async ({ mill, params, query: { runs, cancel } }) => {
+  app.delete('/v1/threads/:id', deleteRoute, async ({ mill, params, query: { runs, cancel }, headers }) => {
     if (runs === 'true') {
-      const { receipt } = await mill.erase({ thread: params.id, cancel: cancel === 'true' });
+      const idempotencyKey = headers['idempotency-key'];
+      const asked = defined({ thread: params.id, cancel: cancel === 'true', idempotencyKey });
+      const { receipt } = await mill.erase(asked);
       return { threadId: params.id, deleted: true as const, receipt };
     }
     if (cancel !== undefined) throw new RunError('validation', 'cancel: needs runs=true');

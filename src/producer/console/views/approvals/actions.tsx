@@ -7,6 +7,7 @@ import { readNumber } from '../../forms/edit-value.ts';
 import { may, session } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/form.tsx';
+import { newKey } from '../../ui/new-key.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { decide, keepName, knownName, type Decided, type Verdict } from './decide.ts';
@@ -253,7 +254,7 @@ function MoneyActions({ item, cannot, run }: KindProps) {
   const [usd, setUsd] = useState('');
   const [reason, setReason] = useState('');
   // One for each sum: the same again after a lost answer adds it once.
-  const [key, setKey] = useState(() => crypto.randomUUID());
+  const [key, setKey] = useState(() => newKey());
   const account = accountOf(item);
   const isTenant = account.scope === 'tenant';
   const mayPay = !cannot && (!isTenant || may('admin'));
@@ -265,7 +266,7 @@ function MoneyActions({ item, cannot, run }: KindProps) {
         label="Top up by, in USD"
         inputMode="decimal"
         value={usd}
-        onValue={(text) => (setUsd(text), setKey(crypto.randomUUID()))}
+        onValue={(text) => (setUsd(text), setKey(newKey()))}
         disabled={!mayPay}
         hint={`Added to the cap of ${account.scope === 'run' ? 'the run' : `${account.scope} ${account.name}`}. All that waits for this account goes on once it is enough.`}
         error={usd !== '' && sum === undefined ? 'must be a sum above 0' : undefined}

@@ -9,6 +9,7 @@ import { readNumber } from '../../forms/edit-value.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { AgentField, CheckField, Field, Form, TextArea, TextField } from '../../ui/form.tsx';
 import { formatCount } from '../../ui/money.tsx';
+import { newKey } from '../../ui/new-key.ts';
 import { Problem } from '../../ui/states.tsx';
 import { beginning } from './failures.ts';
 import { needsTemplate, previewBytes, previewOf, type Preview } from './preview.ts';
@@ -42,12 +43,12 @@ export function NewBatch({ from, onClose }: { from?: string | undefined; onClose
   const agents = useQuery<{ agents: readonly AgentView[] }>('/v1/agents').data?.agents ?? [];
   const set = (change: Partial<Settings>) => setSettings((now) => ({ ...now, ...change }));
   // The file is uploaded once, and the batch made once, however often the button is pressed after a failure.
-  const [attempt, setAttempt] = useState<{ fileId?: string; key: string }>(() => ({ key: crypto.randomUUID() }));
+  const [attempt, setAttempt] = useState<{ fileId?: string; key: string }>(() => ({ key: newKey() }));
   const choose = useAct(async (file: File) => {
     const { name, size } = file;
     const text = await file.slice(0, previewBytes).text();
     setChosen({ name, bytes: size, file, preview: await previewOf(name, text, size) });
-    setAttempt({ key: crypto.randomUUID() });
+    setAttempt({ key: newKey() });
   });
   const before = useAct(async (id: string) => {
     const batch = await api<Batch>(`/v1/batches/${encodeURIComponent(id)}`);
@@ -59,7 +60,7 @@ export function NewBatch({ from, onClose }: { from?: string | undefined; onClose
       template: batch.inputTemplate ?? '',
       window: batch.completion_window,
     });
-    setAttempt({ fileId: batch.input_file_id, key: crypto.randomUUID() });
+    setAttempt({ fileId: batch.input_file_id, key: newKey() });
   });
   useEffect(() => {
     if (from) void before.run(from);

@@ -5,6 +5,7 @@ import type { ErasureReceipt } from '../../../../shared/contract/erasure/receipt
 import { api } from '../../api.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { formatCount } from '../../ui/money.tsx';
+import { newKey } from '../../ui/new-key.ts';
 import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
 
@@ -28,8 +29,10 @@ export interface EraseProps {
 export function Erase({ title, path, children, isAgreed = true, home, onClose }: EraseProps) {
   const [receipt, setReceipt] = useState<ErasureReceipt>();
   const { route } = useLocation();
+  const [key] = useState(newKey);
   const { busy, error, run } = useAct(async () => {
-    const answer = await api<{ receipt: ErasureReceipt }>(path, { method: 'DELETE', deadlineMs: eraseMs });
+    const headers = { 'idempotency-key': key };
+    const answer = await api<{ receipt: ErasureReceipt }>(path, { method: 'DELETE', headers, deadlineMs: eraseMs });
     setReceipt(answer.receipt);
   });
   if (receipt) return <Erased {...{ receipt, home }} onClose={() => route(home)} />;
@@ -38,7 +41,9 @@ export function Erase({ title, path, children, isAgreed = true, home, onClose }:
       {children}
       <p>This cannot be taken back. Costs and the audit log stay: they have none of its text.</p>
       {error && <Problem error={error} />}
-      {error?.code === 'unreachable' && <p class="soft">Send it once more: it goes on where it was.</p>}
+      {error?.code === 'unreachable' && (
+        <p class="soft">Send it once more: it goes on where it was, and the receipt is not lost.</p>
+      )}
       <footer class="row end">
         <button type="button" onClick={onClose}>
           Back

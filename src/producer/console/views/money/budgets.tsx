@@ -91,9 +91,10 @@ function canTopUp({ scope, capMicrocents }: BudgetView): boolean {
   return capMicrocents !== undefined && may('approve') && (scope !== 'tenant' || may('admin'));
 }
 
-/** Where nothing caps an account, what is spent is counted with the costs only. */
+/** Where nothing caps an account, what is spent is counted with the costs only, which stand above. */
 function Spent({ budget: { capMicrocents, spentMicrocents } }: { budget: BudgetView }) {
-  if (capMicrocents === undefined && spentMicrocents === 0) return <span class="soft">not counted</span>;
+  if (capMicrocents === undefined && spentMicrocents === 0)
+    return <span class="soft">see Spent above: there is no cap</span>;
   return <Money microcents={spentMicrocents} />;
 }
 

@@ -42,6 +42,43 @@ export function sumOf(name: string, rows: Rows): CostSum {
   };
 }
 
+/** So many of these, the most expensive first. */
+export function mostExpensive<T extends { readonly costMicrocents: number }>(
+  all: readonly T[],
+  most: number,
+): readonly T[] {
+  return all.toSorted((a, b) => b.costMicrocents - a.costMicrocents).slice(0, most);
+}
+
+/** The rows as they are, for a spreadsheet. Money is in dollars. */
+export async function csvOf(rows: Rows): Promise<string> {
+  const { stringify } = await import('csv-stringify/browser/esm/sync');
+  const header = [
+    'day',
+    'agent',
+    'provider',
+    'model',
+    'calls',
+    'tokens',
+    'cost_usd',
+    'unconfirmed_usd',
+    'calls_unpriced',
+  ];
+  const usd = (microcents: number) => (microcents / 1e8).toFixed(8);
+  const table = rows.map((row) => [
+    row.day ?? '',
+    row.agent ?? '',
+    row.provider ?? '',
+    row.model ?? '',
+    row.attempts,
+    row.total,
+    usd(row.costMicrocents),
+    usd(row.unconfirmedMicrocents),
+    row.unpricedAttempts,
+  ]);
+  return stringify([header, ...table]);
+}
+
 const dayMs = 86_400_000;
 
 /** A day (UTC) so many days before now. */

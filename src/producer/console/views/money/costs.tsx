@@ -6,8 +6,10 @@ import { formatCount, formatMoney, Money } from '../../ui/money.tsx';
 import { Share } from '../../ui/share.tsx';
 import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { ExpensiveRuns } from './expensive-runs.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
-import { dayBefore, sumOf, sumsBy, sumsByDay, type CostSum } from './cost-sums.ts';
+import { saveFile } from '../../ui/save.ts';
+import { csvOf, dayBefore, sumOf, sumsBy, sumsByDay, type CostSum } from './cost-sums.ts';
 
 const everyMs = 15_000;
 
@@ -40,6 +42,11 @@ export function Costs() {
               {each.label}
             </button>
           ))}
+          {data && (
+            <button type="button" onClick={() => void save(data)}>
+              Download as CSV
+            </button>
+          )}
         </div>
       </div>
       {data ? (
@@ -51,6 +58,11 @@ export function Costs() {
       )}
     </section>
   );
+}
+
+/** All rows: by day, agent and model. */
+async function save({ rows, from, to }: CostReport): Promise<void> {
+  saveFile(`costs-${from}-${to}.csv`, new Blob([await csvOf(rows)], { type: 'text/csv' }));
 }
 
 function Spent({ report, label }: { report: CostReport; label: string }) {
@@ -80,16 +92,21 @@ function Spent({ report, label }: { report: CostReport; label: string }) {
           <Sums title="By day" first="Day (UTC)" sums={sums.days} />
           <Sums title="By model" first="Model" sums={sums.models} />
           <Sums title="By agent" first="Agent" sums={sums.agents} hrefOf={agentLink} />
+          <ExpensiveRuns from={report.from} to={report.to} />
         </div>
       )}
     </>
   );
 }
 
-/** Work that is no agent's, such as titles, has no page. */
+/** Work that is no agent's has no page. */
 function agentLink(agent: string): string | undefined {
-  return agent.startsWith('_') ? undefined : `/agents/${encodeURIComponent(agent)}`;
+  return agent === noAgent ? undefined : `/agents/${encodeURIComponent(agent)}`;
 }
+
+/** Whose costs are those of calls that are no work of an agent. */
+const noAgent = '_system';
+const noAgentLabel = 'no agent: titles of threads';
 
 function Figure({ title, sum, detail }: { title: string; sum: CostSum; detail: string }) {
   const { costMicrocents, unconfirmedMicrocents, calls, tokens, unpriced } = sum;
@@ -128,7 +145,8 @@ function Sums({
   const most = Math.max(...sums.map(({ costMicrocents }) => costMicrocents));
   const name = (sum: CostSum) => {
     const href = hrefOf?.(sum.name);
-    return href === undefined ? <span class="number">{sum.name}</span> : <a href={href}>{sum.name}</a>;
+    const label = sum.name === noAgent ? noAgentLabel : sum.name;
+    return href === undefined ? <span class="number">{label}</span> : <a href={href}>{label}</a>;
   };
   return (
     <section class="card" aria-label={title}>

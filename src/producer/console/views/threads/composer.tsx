@@ -5,6 +5,7 @@ import { useKeys } from '../../keys.ts';
 import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { SelectField, TextArea } from '../../ui/form.tsx';
+import { newKey } from '../../ui/new-key.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { sendMessage, type Sent, type WhileBusy } from './send.ts';
@@ -31,7 +32,7 @@ export function Composer({
   // The same text that is sent again after a lost answer is the same message.
   const attempt = useRef<{ readonly text: string; readonly id: string } | undefined>(undefined);
   const sending = useAct(async () => {
-    if (attempt.current?.text !== text) attempt.current = { text, id: `console:${crypto.randomUUID()}` };
+    if (attempt.current?.text !== text) attempt.current = { text, id: `console:${newKey()}` };
     const onBusy = answering === undefined ? 'queue' : mode;
     const sent = await sendMessage({ agent: agentId, threadId, text, onBusy, executionId: attempt.current.id });
     attempt.current = undefined;

@@ -5,6 +5,7 @@ import type { ThreadView as Thread } from '../../../../shared/contract/thread/th
 import { api, ApiError } from '../../api.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { AgentField, Form, TextArea, TextField } from '../../ui/form.tsx';
+import { newKey } from '../../ui/new-key.ts';
 import { Problem } from '../../ui/states.tsx';
 import { Time } from '../../ui/time.tsx';
 import { sendMessage } from './send.ts';
@@ -27,8 +28,8 @@ export function NewThread({ agents, onClose }: { agents: readonly AgentView[]; o
       setKnown(found);
       if (found) return;
     }
-    const threadId = wanted || `console-${crypto.randomUUID().slice(0, 8)}`;
-    await sendMessage({ agent, threadId, text, onBusy: 'queue', executionId: `console:${crypto.randomUUID()}` });
+    const threadId = wanted || `console-${newKey().slice(-8)}`;
+    await sendMessage({ agent, threadId, text, onBusy: 'queue', executionId: `console:${newKey()}` });
     route(`/threads/${encodeURIComponent(threadId)}`);
   });
   const isBadName = wanted !== '' && !namePattern.test(wanted);
