@@ -1,7 +1,7 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { archiveContract } from './archive.ts';
 import { filesWorld } from './files-world.ts';
 
@@ -14,4 +14,13 @@ archiveContract('Folder', async () => {
     return all.filter((entry) => entry.isDirectory() && entry.name !== 'files').map(({ name }) => name);
   };
   return { ...world, leftovers };
+});
+
+test('a folder in the place of a blob is about one run, and no outage of the store', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'millrace-archive-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  mkdirSync(join(root, 'files', 'owner', 'record'), { recursive: true });
+  const { deps } = await (await filesWorld({ kind: 'folder', root })).process();
+  const blobs = await deps.blobs();
+  await expect(blobs.read('owner', 'record', 0, 10)).rejects.toMatchObject({ code: 'internal' });
 });

@@ -1,4 +1,4 @@
-import { collect, printJson, examples, exitCodes, type Cli, type ExitCode } from './cli.ts';
+import { collect, printJson, examples, exitCodes, type Cli, type ExitCode, shownJson } from './cli.ts';
 import { command, flag, text, type ValuesOf } from './options/command.ts';
 import { defined } from '../../shared/base/collections.ts';
 import type { ApprovalView } from '../../shared/contract/inbox/approvals.ts';
@@ -58,7 +58,7 @@ async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: 
   let shown = new Set<string>();
   const show = (found: readonly ApprovalView[]) => {
     const fresh = found.filter((each) => !shown.has(keyOf(each))).toReversed();
-    for (const each of fresh) cli.stdout.write(json ? `${JSON.stringify(each)}\n` : textOf(cli, each));
+    for (const each of fresh) cli.stdout.write(json ? shownJson(each) : textOf(cli, each));
     shown = new Set(found.map(keyOf));
   };
   let ring = () => {};

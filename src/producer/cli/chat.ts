@@ -9,7 +9,7 @@ import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
 import { decider, openClient, remoteOf } from './options/open-client.ts';
 import { choice, command, flag, text, value, type ValuesOf } from './options/command.ts';
-import { examples, type Cli, type ExitCode } from './cli.ts';
+import { examples, type Cli, type ExitCode, shownJson } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options/arguments.ts';
 import { callOf } from './show/call-of.ts';
 import { ChatPrinter } from './show/chat-printer.ts';
@@ -111,7 +111,7 @@ async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
 
 async function showLast(cli: Cli, mill: Millrace, thread: string, count: number, json: boolean): Promise<void> {
   for (const item of await lastMessages(mill, thread, count))
-    cli.stdout.write(json ? `${JSON.stringify(item)}\n` : itemText(cli.stdout, item));
+    cli.stdout.write(json ? shownJson(item) : itemText(cli.stdout, item));
 }
 
 function requestOf(

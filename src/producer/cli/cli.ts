@@ -77,8 +77,14 @@ export async function pause(ms: number, interrupted: AbortSignal): Promise<void>
 
 /** Prints one JSON document. */
 export function printJson({ stdout }: Cli, value: unknown): ExitCode {
-  stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+  stdout.write(shownJson(value, 2));
   return exitCodes.ok;
+}
+
+/** JSON and an end of line. What a terminal would take for a command is escaped, and stays the same value. */
+export function shownJson(value: unknown, indent?: number): string {
+  const escaped = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return `${JSON.stringify(value, null, indent).replaceAll(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, escaped)}\n`;
 }
 
 interface Page<T> {

@@ -15,6 +15,7 @@ import {
   type AddCommand,
   type Cli,
   type ExitCode,
+  shownJson,
 } from './cli.ts';
 import { wholeNumber } from './options/arguments.ts';
 import { asJson, choice, command, flag, text, value, valueOr, type ValuesOf } from './options/command.ts';
@@ -136,7 +137,7 @@ async function follow(cli: Cli, mill: Millrace, { query, json, shown, after }: F
     for (const entry of entries.toReversed())
       stdout.write(
         json
-          ? `${JSON.stringify(entry)}\n`
+          ? shownJson(entry)
           : `${rowOf(entry)
               .filter((part) => part !== '')
               .join('  ')}\n`,

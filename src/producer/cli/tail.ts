@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
 import { command, flag, value } from './options/command.ts';
-import { examples, exitCodes, type Cli } from './cli.ts';
+import { examples, exitCodes, type Cli, shownJson } from './cli.ts';
 import { dialectHelp, dialectOption, wholeNumber } from './options/arguments.ts';
 import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
@@ -36,7 +36,7 @@ async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: bool
   cli.stderr.write(`${dim(cli.stderr, 'Following all runs; Ctrl-C ends it.')}\n`);
   for await (const event of mill.firehose({ signal: cli.interrupted })) {
     if (json) {
-      cli.stdout.write(`${JSON.stringify(event)}\n`);
+      cli.stdout.write(shownJson(event));
       continue;
     }
     const line = lineOf(event);

@@ -10,6 +10,7 @@ import {
   type AddCommand,
   type Cli,
   type ExitCode,
+  shownJson,
 } from './cli.ts';
 import { defined } from '../../shared/base/collections.ts';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
@@ -165,7 +166,7 @@ const exported = command('export <thread>', {
     await using mill = openClient(cli);
     for await (const line of mill.threads.export(threadId)) {
       cli.interrupted.throwIfAborted();
-      cli.stdout.write(`${JSON.stringify(line)}\n`);
+      cli.stdout.write(shownJson(line));
     }
     return exitCodes.ok;
   },
@@ -216,7 +217,7 @@ const threadEvents = command('events <thread>', {
       for (let more = true; more;) {
         const page = await mill.threads.events(threadId, { after: last, limit: maxThreadEvents });
         for (const event of page.events) {
-          cli.stdout.write(json ? `${JSON.stringify(event)}\n` : threadEventLine(cli.stdout, event));
+          cli.stdout.write(json ? shownJson(event) : threadEventLine(cli.stdout, event));
           last = event.sequenceNumber;
         }
         more = page.more;

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WriteStream } from 'node:tty';
 import { expect, onTestFinished, test } from 'vitest';
+import { shownJson } from '../../../src/producer/cli/cli.ts';
 import { listTable, nameColumn, textColumn } from '../../../src/producer/cli/show/list-table.ts';
 import { dim, known, table } from '../../../src/producer/cli/show/paint.ts';
 import { waitsFor, whatFollows } from '../../../src/producer/cli/show/pending.ts';
@@ -64,6 +65,12 @@ test('whatever names and texts a run has, its steps are lines that no terminal o
   const shown = stepLines(run, plain);
   expect(shown).toContain('look');
   expect(shown).not.toMatch(obeyed);
+});
+
+test('JSON has escapes in place of what a terminal obeys, and is the same value', () => {
+  const shown = shownJson({ [evil]: [evil] });
+  expect(shown.trimEnd()).not.toMatch(obeyed);
+  expect(JSON.parse(shown)).toEqual({ [evil]: [evil] });
 });
 
 test('events, waits and decisions are lines that no terminal obeys', () => {

@@ -5,7 +5,7 @@ import { auditKind } from '../../../shared/contract/audit.ts';
 import { formatUsd } from '../../../shared/contract/plain/amounts.ts';
 import type { AuditQuery, AuditView } from '../../client/audit/audit.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { examples, exitCodes, printJson, type AddCommand } from '../cli.ts';
+import { examples, exitCodes, printJson, type AddCommand, shownJson } from '../cli.ts';
 import { wholeNumber } from '../options/arguments.ts';
 import { asJson, choice, command, text, value, valueOr } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
@@ -70,7 +70,7 @@ const exported = command('export', {
     const query = defined({ kind, run: await wholeId(mill, run), since: from, after });
     for await (const entry of mill.auditEntries(query)) {
       cli.interrupted.throwIfAborted();
-      cli.stdout.write(`${JSON.stringify(entry)}\n`);
+      cli.stdout.write(shownJson(entry));
     }
     return exitCodes.ok;
   },

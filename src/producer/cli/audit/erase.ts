@@ -7,7 +7,7 @@ import { jsonOr, isRecord } from '../../../shared/base/json.ts';
 import { verifyReceipt, type ErasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
 import type { EraseRequest, ErasureAnswer } from '../../client/erase/request.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { examples, exitCodes, printJson, type AddCommand, type Cli } from '../cli.ts';
+import { examples, exitCodes, printJson, type AddCommand, type Cli, shownJson } from '../cli.ts';
 import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { keyValue } from '../options/arguments.ts';
@@ -63,7 +63,7 @@ export const addErase = command('erase [run]', {
 
 /** At once, and behind those that the file has: a later call may fail, and no receipt is given twice. */
 async function keepReceipt(cli: Cli, receipt: ErasureReceipt, { output, json }: Options): Promise<void> {
-  const line = `${JSON.stringify(receipt)}\n`;
+  const line = shownJson(receipt);
   const print = () => void (json || cli.stdout.write(line));
   if (output === undefined) return print();
   await addTo(resolve(cli.cwd, output), line).catch((error: unknown) => {

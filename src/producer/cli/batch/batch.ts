@@ -14,7 +14,7 @@ import { checkFile, type OwnFile } from './own-file.ts';
 import { decideRest } from './rest.ts';
 import { reportEnd, reportInterrupt, reportLeft, watcherFor, type Reporting } from './report.ts';
 import { batchLine, countOf } from './show-batch.ts';
-import { examples, exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { examples, exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
 import {
   budgetFrom,
   deadlineFrom,
@@ -300,7 +300,7 @@ async function reportNoLines({ cli, output, asked, file = '' }: Work): Promise<E
     costMicrocents: 0,
     output: output?.path,
   };
-  cli.stdout.write(asked.json ? `${JSON.stringify(summary)}\n` : `${file} has no lines: there is nothing to do\n`);
+  cli.stdout.write(asked.json ? shownJson(summary) : `${file} has no lines: there is nothing to do\n`);
   return exitCodes.ok;
 }
 

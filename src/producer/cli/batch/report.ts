@@ -1,7 +1,7 @@
 import type { BatchView } from '../../../shared/contract/batch.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
 import { callOf } from '../show/call-of.ts';
 import type { LiveLine } from '../show/live-line.ts';
 import { dim, red, yellow } from '../show/paint.ts';
@@ -68,7 +68,7 @@ function printSummary({ cli, output }: Reporting, batch: BatchView, end: BatchEn
   const finished = completed + failed;
   const amounts = { total, finished, failed, costMicrocents: cost.microcents };
   cli.stdout.write(
-    `${JSON.stringify({ batch: name, id, end, status, ...amounts, elapsedMs, quote, fileId, output: output?.path })}\n`,
+    shownJson({ batch: name, id, end, status, ...amounts, elapsedMs, quote, fileId, output: output?.path }),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { RunEvent, PendingView } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
+import { shownJson } from '../cli.ts';
 import { bold, dim } from './paint.ts';
 import { oneLine } from '../../../shared/base/words.ts';
 import { RunPrinter } from './run-printer.ts';
@@ -28,7 +29,7 @@ export class ChatPrinter {
 
   print(event: RunEvent): void {
     const { stdout, stderr } = this.#cli;
-    if (this.#json) return void stdout.write(`${JSON.stringify(event)}\n`);
+    if (this.#json) return void stdout.write(shownJson(event));
     if (!hidden.has(event.type)) this.#run.print(event);
     const shown = event.type === 'subagent.event' ? (event.event as RunEvent) : event;
     if (shown.type !== 'run.suspended') return;

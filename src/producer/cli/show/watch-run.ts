@@ -2,7 +2,7 @@ import { createProjector, readFrom, type DialectName } from '../../../shared/dia
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import { taskResult } from '../../../shared/contract/orchestration/task.ts';
 import type { Millrace } from '../../client/millrace.ts';
-import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
 import { callOf } from './call-of.ts';
 import { commandsFor } from './pending.ts';
 import { RunPrinter } from './run-printer.ts';
@@ -39,7 +39,7 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
         for (const line of commandsFor({ runId, pending: event.pending }, callOf(cli))) printer.note(line);
       return;
     }
-    for (const shown of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(shown)}\n`);
+    for (const shown of project ? project(event) : [event]) cli.stdout.write(shownJson(shown));
   };
   let last = after;
   using advice = adviseIfIdle(mill, (text) => cli.stderr.write(`${yellow(cli.stderr, text)}\n`));
