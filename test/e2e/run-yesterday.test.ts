@@ -1,11 +1,13 @@
 import { join } from 'node:path';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import OpenAI, { NotFoundError } from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
 import type { RunHandle } from '../../src/producer/index.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import { millrace } from '../producer/cli/support/cli-process.ts';
 import { call } from '../support/http.ts';
+import { planInput } from '../support/plan.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 
@@ -144,4 +146,28 @@ test('what is past its time is gone, and what never was is not found', async () 
     expect([path, never.status, never.body.error.code]).toEqual([path, 404, 'run_not_found']);
   }
   expect((await world.mill.list({ metadata: { shop: 'east' } })).runs).toEqual([]);
+});
+
+test('a response of yesterday is read, continued and deleted as one of today', async () => {
+  const { world } = shared;
+  const client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: 'not-needed', maxRetries: 0 });
+  const first = await client.responses.create({ model: 'plain', input: planInput({ text: 'I am Kim.' }) });
+  const runId = first.id.replace('resp_', '');
+  const { prefix, redisUrl } = world.fleet;
+  const [redis, keys] = [await testRedis('work', redisUrl), keysFor(prefix)];
+  await until('it is in the archive', async () => (await redis.hexists(keys.run(runId), 'unarchived')) === 0);
+  // A run with an execution id stays for a day.
+  for (const key of [keys.run, keys.journal, keys.events]) await redis.pexpire(key(runId), 1);
+  await until('only the archive has it', async () => !(await hasRecord(runId)));
+  expect(await client.responses.retrieve(first.id)).toMatchObject({ status: 'completed', output_text: 'I am Kim.' });
+  const second = await client.responses.create({
+    model: 'plain',
+    input: planInput({ text: 'Kim, as I said.' }),
+    previous_response_id: first.id,
+  });
+  const [asked] = world.provider.callsOf(second.id.replace('resp_', ''));
+  expect(asked?.messages.map(({ content }) => content)).toContain('I am Kim.');
+  await client.responses.delete(first.id);
+  await expect(client.responses.retrieve(first.id)).rejects.toBeInstanceOf(NotFoundError);
+  await expect(world.mill.get(runId)).rejects.toMatchObject({ code: 'run_not_found' });
 });

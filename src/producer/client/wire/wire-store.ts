@@ -1,3 +1,4 @@
+import { RunError } from '../../../shared/base/errors.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { HistoryMessage } from '../../../shared/contract/request/history.ts';
 import type { StoredConversation } from '../../../shared/state/wire/conversations.ts';
@@ -30,20 +31,31 @@ export class WireStore {
     return await this.#reach((at) => executionIdOf(spaceOf(at), at.tenant, { digest, isRepeat }));
   }
 
-  /** A run with all that was asked for. Throws `run_not_found`, `invalid_id`. */
+  /** A run with all that was asked for; after `RESULT_TTL_S` as the archive has it. Throws `run_not_found`, `invalid_id`. */
   async record(runId: string): Promise<RunRecord> {
     const id = checkRunId(runId);
-    return await this.#reach((at) => loadLegible(id, at));
+    return await this.#reach(async (at) => await this.#load(id, at));
   }
 
   /** {@link forgetRun}, in the archive too. Throws `run_not_found`, `concurrent_run`. */
   async forget(runId: string): Promise<void> {
     const id = checkRunId(runId);
     await this.#reach(async (at) => {
-      const record = await loadLegible(id, at);
+      const record = await this.#load(id, at);
       await forgetRun(spaceOf(at), { runId: id, tenant: at.tenant });
       await at.core.archive.drop(at.tenant, record);
     });
+  }
+
+  async #load(runId: string, at: Reached): Promise<RunRecord> {
+    try {
+      return await loadLegible(runId, at);
+    } catch (error) {
+      if (!(error instanceof RunError && error.code === 'run_not_found')) throw error;
+      const archived = await at.core.archive.read(at.tenant, runId);
+      if (!archived) throw error;
+      return archived.record;
+    }
   }
 
   async writeConversation(id: string, conversation: StoredConversation): Promise<void> {
