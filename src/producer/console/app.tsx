@@ -7,7 +7,7 @@ import { Poll } from './poll.ts';
 import { listenForKeys, shortcuts, useKeys } from './keys.ts';
 import { loadSession, logOut } from './log-in.ts';
 import { session } from './session.ts';
-import { chooseTheme, theme, themes } from './theme.ts';
+import { chooseTheme, theme, themeNames, themes } from './theme.ts';
 import { Dialog } from './ui/dialog.tsx';
 import { Notice, notify } from './ui/notice.tsx';
 import { Empty, Loading, Problem } from './ui/states.tsx';
@@ -214,7 +214,9 @@ function Corner({ onHelp }: { onHelp: () => void }) {
         onChange={({ currentTarget }) => chooseTheme(themes.find((each) => each === currentTarget.value) ?? 'system')}
       >
         {themes.map((each) => (
-          <option key={each}>{each}</option>
+          <option key={each} value={each}>
+            {themeNames[each]}
+          </option>
         ))}
       </select>
       <button type="button" class="quiet" aria-label="Keys" onClick={onHelp}>

@@ -182,6 +182,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/batches',
     'get /v1/batches/{id}',
     'get /v1/batches/{id}/events',
+    'get /v1/batches/{id}/results',
     'get /v1/budgets',
     'get /v1/budgets/{scope}/{id}',
     'get /v1/chat/turns/{executionId}',

@@ -71,6 +71,7 @@ const routes: Readonly<Record<string, Scope | 'open'>> = {
   'GET /v1/batches': 'read',
   'GET /v1/batches/{id}': 'read',
   'GET /v1/batches/{id}/events': 'read',
+  'GET /v1/batches/{id}/results': 'read',
   'POST /v1/batches': 'write',
   'POST /v1/batches/{id}/cancel': 'write',
   'POST /v1/batches/{id}/pause': 'write',

@@ -89,7 +89,7 @@ function Day({ agent: { id, model, seenAt } }: { agent: AgentDetail }) {
           </>
         )}
       </dd>
-      <dt>Announced</dt>
+      <dt>Last seen on a worker</dt>
       <dd>
         <Time at={seenAt} />
       </dd>

@@ -114,7 +114,7 @@ function Facts({ item, waits }: { item: ApprovalView; waits: boolean }) {
       )}
       {classification && (
         <>
-          <dt>Classified</dt>
+          <dt>The tool is</dt>
           <dd>
             trust <strong>{classification.trust}</strong>, effect <strong>{classification.sideEffectClass}</strong>,
             sensitivity <strong>{classification.sensitivity}</strong>

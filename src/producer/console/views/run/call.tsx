@@ -92,7 +92,7 @@ function Decided({ call: { decision } }: { call: CallView }) {
   if (!decision) return null;
   const { granted, by, reason, edited, answered, at } = decision;
   const what = answered ? 'answered' : granted ? (edited ? 'granted with other arguments' : 'granted') : 'denied';
-  const who = byWhom(by) || (reason === 'expired' ? 'because nobody decided in time' : 'by nobody who gave a name');
+  const who = byWhom(by) || (reason === 'expired' ? 'because no decision came in time' : 'by a person without a name');
   return (
     <span class={granted || answered ? undefined : 'tone-bad'}>
       {what} {who} <Time at={at} />

@@ -32,7 +32,7 @@ function CostTable({ title, first, second, rows }: CostTableProps) {
             <tr>
               <th scope="col">{first}</th>
               <th scope="col">{second}</th>
-              {['Attempts', 'Read', 'From cache', 'Written', 'Cost', 'Share'].map((name) => (
+              {['Model calls', 'Tokens in', 'Tokens cached', 'Tokens out', 'Cost', 'Share'].map((name) => (
                 <th key={name} scope="col" class="end">
                   {name}
                 </th>
@@ -61,7 +61,7 @@ function CostTable({ title, first, second, rows }: CostTableProps) {
           <tfoot>
             <tr>
               <th scope="row" colSpan={6}>
-                Together
+                Total
               </th>
               <td class="end">
                 <Money microcents={sum} />
