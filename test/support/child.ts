@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { isRecord, jsonOr } from '../../src/shared/base/json.ts';
 import { childEnv } from './child-env.ts';
 import { builtEntry } from './entries.ts';
 
@@ -62,8 +63,9 @@ export class Child implements AsyncDisposable {
 
   /** The finished lines of its JSON log that `keep` accepts. */
   logLines(keep: (line: Record<string, unknown>) => boolean): Record<string, unknown>[] {
-    const lines = this.#output.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
-    return lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(keep);
+    // A pipe that is full may cut a line.
+    const lines = this.#output.split('\n').map((line) => jsonOr(line));
+    return lines.filter((line) => isRecord(line)).filter(keep);
   }
 
   get isAlive(): boolean {
