@@ -1,5 +1,6 @@
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { RunError } from '../../base/errors.ts';
 import { guarded, isMissing, namesIn, readFully, statOf, writeWhole } from '../results/folder-artifacts.ts';
 import type { BlobPlace } from './outer-blobs.ts';
 
@@ -35,6 +36,9 @@ async function readRange(path: string, from: number, to: number): Promise<Uint8A
     return bytes;
   } catch (error) {
     if (isMissing(error)) return undefined;
+    const { code } = error as { readonly code?: unknown };
+    // About one file alone: the store is there.
+    if (code === 'EISDIR') throw new RunError('internal', 'there is a folder in the place of a file', { cause: error });
     throw error;
   }
 }

@@ -220,8 +220,6 @@ export async function guarded<T>(doing: string, work: () => Promise<T>): Promise
   } catch (error) {
     if (error instanceof RunError) throw error;
     const { code = 'unknown' } = error as { readonly code?: string };
-    // About one file alone: the others are as they were.
-    if (code === 'EISDIR') throw new RunError('internal', `${doing}: there is a folder in its place`, { cause: error });
     throw new RunError('queue_unavailable', `the folder of ARTIFACT_STORE fails (${code}): ${doing}`, { cause: error });
   }
 }
