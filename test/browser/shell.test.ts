@@ -41,6 +41,7 @@ describeInBrowser('the frame of the console', () => {
     await page.goto(`${world.current.url}/runs/${runId}`);
     await page.locator('.view-head .status', { hasText: 'completed' }).waitFor();
     await page.getByRole('list', { name: 'Timeline' }).waitFor();
+    await page.getByRole('tab', { name: /^Events \([1-9]/ }).waitFor();
     const tabs = await placesIn('.tab-list > button');
     await page.getByRole('tab', { name: 'Request' }).click();
     await page.getByRole('tab', { name: 'Request', selected: true }).waitFor();

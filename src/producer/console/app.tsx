@@ -210,6 +210,7 @@ function Corner({ onHelp }: { onHelp: () => void }) {
       )}
       <select
         aria-label="Colours"
+        title="Colours: those of the system, light, or dark"
         value={theme.value}
         onChange={({ currentTarget }) => chooseTheme(themes.find((each) => each === currentTarget.value) ?? 'system')}
       >

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 
 export const themes = ['system', 'light', 'dark'] as const;
-export const themeNames = { system: 'Colours of the system', light: 'Light', dark: 'Dark' } as const;
+export const themeNames = { system: 'System', light: 'Light', dark: 'Dark' } as const;
 export type Theme = (typeof themes)[number];
 
 const storageKey = 'millrace-theme';
