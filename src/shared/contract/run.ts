@@ -342,10 +342,10 @@ export const runRecord = z.object({
 });
 export type RunRecord = z.infer<typeof runRecord>;
 
-/** The public view of a run: the record without what only the machinery needs. */
 /** Characters of an input that lists show. */
 export const maxPreviewChars = 160;
 
+/** The public view of a run: the record without what only the machinery needs. */
 export const runView = z.object({
   runId,
   /** What was asked for. Absent in lists. */
@@ -464,13 +464,8 @@ export function viewOf(
 
 /** How an input begins, on one line. */
 export function previewOf(input: string): string {
-  return clip(
-    input
-      .slice(0, 4 * maxPreviewChars)
-      .replaceAll(/\s+/g, ' ')
-      .trim(),
-    maxPreviewChars,
-  );
+  const beginning = clip(input, 4 * maxPreviewChars);
+  return clip(beginning.replaceAll(/\s+/g, ' ').trim(), maxPreviewChars);
 }
 
 /** The files of a run's input, as far as they are known by now. */
