@@ -12,7 +12,7 @@ import type { PendingItem } from '../../shared/contract/event.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, previewOf, type RunRecord } from '../../shared/contract/run.ts';
-import { cursorOf, entriesAfter, entriesBehind, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
+import { cursorOf, entriesAfter, entryOf, runListCursor, type IndexEntry } from './list-runs.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
@@ -43,12 +43,11 @@ export interface ApprovalsPage {
 /** A page of what the runs of a tenant wait for people to decide, newest first unless asked otherwise. Looks at no more than 2,000 runs. */
 export async function listApprovals(input: ApprovalsQuery, client: TenantClient): Promise<ApprovalsPage> {
   const { agent, kind, order, cursor, limit } = parseAs(approvalsQuery, input, 'the query is not valid');
-  const read = order === 'oldest' ? entriesBehind : entriesAfter;
   return await reach(client, async (at) => {
     const approvals: ApprovalView[] = [];
     let last = cursor === undefined ? undefined : entryOf(cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await read(last, at.core.keys.asking(at.tenant), batchSize, at.redis);
+      const entries = await entriesAfter(last, at.core.keys.asking(at.tenant), batchSize, at.redis, order);
       const found = await readEntries(entries, at);
       for (const [i, entry] of entries.entries()) {
         last = entry;

@@ -70,45 +70,40 @@ export function startOf({ cursor, before }: Pick<Query, 'cursor' | 'before'>): I
   return before === undefined ? undefined : { runId: '', atMs: Date.parse(before) };
 }
 
-/** Up to `count` entries of an index that follow one, which may be gone by now; the newest first. */
+/** Up to `count` entries of an index that follow one, which may be gone by now; the newest first unless it is said otherwise. */
 export async function entriesAfter(
   last: IndexEntry | undefined,
   key: string,
   count: number,
   redis: RedisConnection,
+  first: 'newest' | 'oldest' = 'newest',
 ): Promise<readonly IndexEntry[]> {
-  const start = last === undefined ? 0 : await rankAfter(last, key, redis);
-  const flat = await redis.zrevrange(key, start, start + count - 1, 'WITHSCORES');
+  const start = last === undefined ? 0 : await placesUpTo(last, key, first, redis);
+  const end = start + count - 1;
+  const flat =
+    first === 'newest'
+      ? await redis.zrevrange(key, start, end, 'WITHSCORES')
+      : await redis.zrange(key, String(start), String(end), 'WITHSCORES');
   return pairsOf(flat).map(([runId, at]) => ({ runId, atMs: Number(at) }));
 }
 
-/** The same from the other end: the oldest first. */
-export async function entriesBehind(
-  last: IndexEntry | undefined,
+/** How many entries come before the one that follows this. */
+async function placesUpTo(
+  { runId, atMs }: IndexEntry,
   key: string,
-  count: number,
+  first: 'newest' | 'oldest',
   redis: RedisConnection,
-): Promise<readonly IndexEntry[]> {
-  const start = last === undefined ? 0 : await rankBehind(last, key, redis);
-  const flat = await redis.zrange(key, String(start), String(start + count - 1), 'WITHSCORES');
-  return pairsOf(flat).map(([runId, at]) => ({ runId, atMs: Number(at) }));
-}
-
-async function rankBehind({ runId, atMs }: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
-  const [rank, score] = await Promise.all([redis.zrank(key, runId), redis.zscore(key, runId)]);
-  if (rank !== null && Number(score) === atMs) return rank + 1;
-  const older = await redis.zcount(key, '-inf', `(${atMs}`);
-  const same = await redis.zrangebyscore(key, atMs, atMs);
-  return older + same.filter((other) => other < runId).length;
-}
-
-async function rankAfter({ runId, atMs }: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
-  const [rank, score] = await Promise.all([redis.zrevrank(key, runId), redis.zscore(key, runId)]);
+): Promise<number> {
+  const isNewestFirst = first === 'newest';
+  const rankOf = isNewestFirst ? redis.zrevrank(key, runId) : redis.zrank(key, runId);
+  const [rank, score] = await Promise.all([rankOf, redis.zscore(key, runId)]);
   if (rank !== null && Number(score) === atMs) return rank + 1;
   // It is gone, or has asked again since. Within one millisecond the order is that of the ids, and bulk requests put many runs into one.
-  const newer = await redis.zcount(key, `(${atMs}`, '+inf');
+  const others = isNewestFirst
+    ? await redis.zcount(key, `(${atMs}`, '+inf')
+    : await redis.zcount(key, '-inf', `(${atMs}`);
   const same = await redis.zrangebyscore(key, atMs, atMs);
-  return newer + same.filter((other) => other > runId).length;
+  return others + same.filter((other) => (isNewestFirst ? other > runId : other < runId)).length;
 }
 
 /**
