@@ -2,13 +2,15 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import type { Redis } from 'ioredis';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { stillReferredTo } from '../../../src/producer/client/erase/references.ts';
 import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, newRunId, sha256 } from '../../../src/shared/base/ids.ts';
 import { archived, writeOne, written } from '../../contract/archive.ts';
-import { submitBatch } from '../../support/batches.ts';
+import { batchIs, submitBatch } from '../../support/batches.ts';
+import { playFleet } from '../batch/support.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { until } from '../../support/redis.ts';
 import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
@@ -101,6 +103,28 @@ test('runs are erased in groups, and one of a group that may not be keeps none o
   expect(kept).toEqual([{ runId: open.runId, reason: 'open' }]);
 });
 
+test('the files of a batch are read for a group of its lines, and not for each', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const advancing = await mill.batches.advance();
+  onTestFinished(() => advancing[Symbol.asyncDispose]());
+  playFleet(world, (writer) => writer.end());
+  const lines = Array.from({ length: 40 }, (_, i) => ({ input: `question ${i}`, metadata }));
+  const { id, input_file_id } = await submitBatch(mill, lines, { agent: 'support' });
+  await batchIs(mill, id, ['completed']);
+  const monitor = await (redis as Redis).monitor();
+  onTestFinished(() => monitor.disconnect());
+  let looks = 0;
+  monitor.on('monitor', (_: string, [command, key]: string[]) => {
+    if (command?.toLowerCase() === 'hgetall' && key === keys.erasedLines(input_file_id)) looks += 1;
+  });
+  const { receipt } = await mill.erase({ metadata });
+  await redis.ping();
+  expect(receipt.erased.batchLines).toBe(80);
+  expect(looks).toBeGreaterThan(0);
+  expect(looks).toBeLessThan(40);
+});
+
 test('an answer that got lost is there again under its key, for the same request only', async () => {
   const world = await clientWorld();
   const { mill } = world;
@@ -112,6 +136,8 @@ test('an answer that got lost is there again under its key, for the same request
   const many = await mill.erase({ metadata, idempotencyKey: 'many' });
   expect(many.receipt.runs).toEqual([other]);
   expect(await mill.erase({ metadata, idempotencyKey: 'many' })).toEqual(many);
+  // Otherwise it would have found more.
+  expect(await codeOf(mill.erase({ metadata, threads: true, idempotencyKey: 'many' }))).toBe('idempotency_conflict');
   const stranger = await clientWorld();
   expect(await codeOf(stranger.mill.erase({ run, idempotencyKey: 'k' }))).toBe('run_not_found');
   const key = world.keys.erasureAnswer('default', sha256('k'));

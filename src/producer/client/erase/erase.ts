@@ -42,10 +42,10 @@ const maxWorkMs = 20_000;
 export async function erase(input: EraseRequest, client: TenantClient): Promise<ErasureAnswer> {
   requireOperator(client, 'erasing data');
   const asked = parseAs(eraseRequest, safeInput(input), 'the request is not valid');
-  const { run, thread, metadata: labels, cursor, idempotencyKey: key } = asked;
+  const { run, thread, metadata: labels, idempotencyKey: key, ...how } = asked;
   const digest = sha256(canonicalJson(defined({ run, thread, labels })));
-  const page = sha256(canonicalJson(defined({ digest, cursor })));
-  const before = key === undefined ? undefined : await answeredBefore(key, page, client);
+  const exactly = sha256(canonicalJson(defined({ digest, ...how })));
+  const before = key === undefined ? undefined : await answeredBefore(key, exactly, client);
   if (before) return before;
   const erasing: Erasing = { asked, digest, done: new Map(), held: new Map(), parents: new Map() };
   const left = await resume(erasing, client);
@@ -56,19 +56,19 @@ export async function erase(input: EraseRequest, client: TenantClient): Promise<
   const answer: ErasureAnswer = defined({ receipt, ...rest });
   await reach(client, async ({ core, redis, tenant }) => {
     const space = { redis, keys: core.keys };
-    if (key !== undefined) await keepAnswer(space, tenant, sha256(key), { asked: page, answer });
+    if (key !== undefined) await keepAnswer(space, tenant, sha256(key), { asked: exactly, answer });
     await dropPlans(space, tenant, [...done.keys()]);
   });
   return answer;
 }
 
 /** The answer that the same request had within the last hour. */
-async function answeredBefore(key: string, page: string, client: TenantClient): Promise<ErasureAnswer | undefined> {
+async function answeredBefore(key: string, exactly: string, client: TenantClient): Promise<ErasureAnswer | undefined> {
   const found = await reach(client, ({ core, redis, tenant }) =>
     keptAnswer({ redis, keys: core.keys }, tenant, sha256(key)),
   );
   if (!found) return undefined;
-  if (found.asked === page) return erasureAnswer.parse(found.answer);
+  if (found.asked === exactly) return erasureAnswer.parse(found.answer);
   throw new RunError('idempotency_conflict', 'the idempotency key was used before for another erasure');
 }
 
