@@ -25,7 +25,9 @@ describeInBrowser('what more than one person, or a person who has to look closer
     await page.getByRole('button', { name: /Call pay/ }).click();
     const item = page.getByRole('article');
     await item.getByText('0 of 2 people have granted it').waitFor();
-    expect(await item.getByRole('button', { name: 'Approve' }).isDisabled(), 'nobody has said who decides').toBe(true);
+    expect(await item.getByRole('button', { name: 'Approve' }).isDisabled(), 'the page has no name of a person').toBe(
+      true,
+    );
     await grantAs(page, item, 'Grace');
     await page.getByText('Your vote counts. More people have to grant it.').waitFor();
     await item.getByText('1 of 2 people have granted it').waitFor();

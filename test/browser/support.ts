@@ -21,8 +21,8 @@ const candidates = [
 export const chromiumPath = candidates.find((path) => path !== '' && existsSync(path));
 
 /**
- * A suite that needs a browser. Without Chromium it is skipped; where `CI` is set it fails instead, so that nobody
- * believes to have tested what was not.
+ * A suite that needs a browser. Without Chromium it is skipped; where `CI` is set it fails instead, so that an untested
+ * console is never taken for a tested one.
  */
 export const describeInBrowser = chromiumPath === undefined && process.env['CI'] !== 'true' ? describe.skip : describe;
 

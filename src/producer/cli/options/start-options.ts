@@ -3,7 +3,7 @@ import { text as textOf } from 'node:stream/consumers';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import type { RunHandle } from '../../client/run-handle.ts';
-import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { exitCodes, shownJson, type Cli, type ExitCode } from '../cli.ts';
 import { budgetFrom, deadlineFrom, deadlineOption, keyValue, onExceedOption, positiveNumber } from './arguments.ts';
 import { flag, text, value, type ValuesOf } from './command.ts';
 import { dim } from '../show/paint.ts';
@@ -38,7 +38,7 @@ export async function followOrDetach(
 ): Promise<ExitCode> {
   if (detach) {
     for (const warning of warnings) cli.stderr.write(`${warning}\n`);
-    cli.stdout.write(`${json ? JSON.stringify({ runId, status, attached, warnings }) : runId}\n`);
+    cli.stdout.write(json ? shownJson({ runId, status, attached, warnings }) : `${runId}\n`);
     return exitCodes.ok;
   }
   // First of all: whatever happens to this terminal, the run can be found again. As JSON every event has it.

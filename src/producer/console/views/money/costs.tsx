@@ -8,6 +8,7 @@ import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { ExpensiveRuns } from './expensive-runs.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
+import { notify } from '../../ui/notice.tsx';
 import { saveFile } from '../../ui/save.ts';
 import { csvOf, dayBefore, sumOf, sumsBy, sumsByDay, type CostSum } from './cost-sums.ts';
 
@@ -43,7 +44,12 @@ export function Costs() {
             </button>
           ))}
           {data && (
-            <button type="button" onClick={() => void save(data)}>
+            <button
+              type="button"
+              onClick={() =>
+                void save(data).catch(() => notify('The costs could not be written as CSV: try it again.'))
+              }
+            >
               Download as CSV
             </button>
           )}

@@ -137,7 +137,7 @@ function Ask({
   );
 }
 
-/** Answers how many it was done to. Those that ended meanwhile are left alone; another failure is told after the rest. */
+/** Answers how many it was done to. Runs that have ended by then stay as they are; it throws any other failure after the rest. */
 async function each(act: Act, runs: readonly RunView[]): Promise<number> {
   const left = [...runs];
   let done = 0;
