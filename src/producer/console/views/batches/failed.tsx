@@ -1,0 +1,114 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
+import { asApiError, withQuery, type ApiError } from '../../api.ts';
+import { formatCount } from '../../ui/money.tsx';
+import { Loading, Problem } from '../../ui/states.tsx';
+import { failuresOf, type Failures } from './failures.ts';
+
+/** Why lines failed: by the code of the error, and line by line. */
+export function Failed({ batch }: { batch: Batch }) {
+  const { failed } = batch.request_counts;
+  const [state, setState] = useState<{ failures?: Failures; error?: ApiError }>({});
+  useEffect(() => {
+    if (failed === 0) return setState({});
+    const leave = new AbortController();
+    failuresOf(batch, leave.signal).then(
+      (failures) => !leave.signal.aborted && setState({ failures }),
+      (error: unknown) => !leave.signal.aborted && setState({ error: asApiError(error) }),
+    );
+    return () => leave.abort();
+  }, [batch.id, batch.status, failed]);
+  if (failed === 0) return null;
+  return (
+    <section class="card stack-small" aria-label="Errors">
+      <div class="row between">
+        <h2>Errors</h2>
+        <a href={withQuery('/runs', { batch: batch.name, status: 'failed' })}>All failed runs</a>
+      </div>
+      {state.error && <Problem error={state.error} />}
+      {!state.failures && !state.error && <Loading what="Reading what failed" />}
+      {state.failures && <Groups {...state.failures} batch={batch} />}
+    </section>
+  );
+}
+
+const shownLines = 100;
+
+function Groups({ groups, lines, partial, batch }: Failures & { batch: Batch }) {
+  return (
+    <>
+      <div class="scrolls">
+        <table class="simple">
+          <thead>
+            <tr>
+              <th scope="col">Code</th>
+              <th scope="col" class="end">
+                Lines
+              </th>
+              <th scope="col">For instance</th>
+              <th scope="col">Where</th>
+            </tr>
+          </thead>
+          <tbody>
+            {groups.map(({ code, count, message, runId }) => (
+              <tr key={code}>
+                <td>
+                  {runId ? (
+                    <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>
+                      <code>{code}</code>
+                    </a>
+                  ) : (
+                    <code>{code}</code>
+                  )}
+                </td>
+                <td class="end number">{formatCount(count)}</td>
+                <td>{message}</td>
+                <td>
+                  {runId ? <a href={`/runs/${encodeURIComponent(runId)}`}>a run</a> : <span class="soft">no run</span>}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <details class="stack-small">
+        <summary>{lines.length === 1 ? 'The line' : 'Line by line'}</summary>
+        <FailedLines lines={lines} />
+      </details>
+      {(partial || lines.length > shownLines) && (
+        <p class="soft">There are more than are shown here: the download has all of them.</p>
+      )}
+    </>
+  );
+}
+
+function FailedLines({ lines }: Pick<Failures, 'lines'>) {
+  return (
+    <div class="scrolls" tabIndex={0} role="region" aria-label="Failed lines, scrolls">
+      <table class="simple">
+        <thead>
+          <tr>
+            <th scope="col">Line</th>
+            <th scope="col">Error</th>
+            <th scope="col">Run</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.slice(0, shownLines).map(({ line, name, code, message, runId }, at) => (
+            <tr key={at}>
+              <td>
+                {line} {name}
+              </td>
+              <td>
+                <code>{code}</code> {message}
+              </td>
+              <td>
+                {runId ? <a href={`/runs/${encodeURIComponent(runId)}`}>its run</a> : <span class="soft">none</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
