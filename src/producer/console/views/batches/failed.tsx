@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import { asApiError, withQuery, type ApiError } from '../../api.ts';
 import { formatCount } from '../../ui/money.tsx';
@@ -8,6 +8,7 @@ import { failuresOf, type Failures } from './failures.ts';
 /** Why lines failed: by the code of the error, and line by line. */
 export function Failed({ batch }: { batch: Batch }) {
   const { failed } = batch.request_counts;
+  const known = useSeldom(failed, rereadMs);
   const [state, setState] = useState<{ failures?: Failures; error?: ApiError }>({});
   useEffect(() => {
     if (failed === 0) return setState({});
@@ -17,7 +18,7 @@ export function Failed({ batch }: { batch: Batch }) {
       (error: unknown) => !leave.signal.aborted && setState({ error: asApiError(error) }),
     );
     return () => leave.abort();
-  }, [batch.id, batch.status, failed]);
+  }, [batch.id, batch.status, failed > 0, known]);
   if (failed === 0) return null;
   return (
     <section class="card stack-small" aria-label="Errors">
@@ -30,6 +31,21 @@ export function Failed({ batch }: { batch: Batch }) {
       {state.failures && <Groups {...state.failures} batch={batch} />}
     </section>
   );
+}
+
+/** Of a batch of which many lines fail they are megabytes. */
+const rereadMs = 10_000;
+
+/** The value as it was not longer than that ago. */
+function useSeldom<T>(value: T, everyMs: number): T {
+  const latest = useRef(value);
+  latest.current = value;
+  const [shown, setShown] = useState(value);
+  useEffect(() => {
+    const timer = setInterval(() => setShown(latest.current), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return shown;
 }
 
 const shownLines = 100;
