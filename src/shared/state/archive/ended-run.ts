@@ -1,14 +1,17 @@
 import { pairsOf } from '../../base/collections.ts';
 import { isFirstToken, lineKinds } from '../../contract/archive/archived-run.ts';
 import { isDelta } from '../../contract/event.ts';
+import { runRecord } from '../../contract/run.ts';
 import type { KeySpace } from '../keys.ts';
 import { repliesFor } from '../pipelines.ts';
 
 /** All that an ended run leaves in Redis, as it stands there. */
 export interface EndedRun {
   readonly runId: string;
-  /** Fields of the record and of the machinery. */
-  readonly hash: Readonly<Record<string, string>>;
+  /** Fields of its hash that the archiver looks at. */
+  readonly facts: Readonly<Partial<Record<Fact, string>>>;
+  /** The entries of its journal, as JSON. */
+  readonly journal: readonly string[];
   /** The lines of an archived run: its record, journal, decisions, and events without deltas. Each ends with a newline. */
   readonly lines: string;
   /** When the first token of each step came, by the number of the step. */
@@ -17,10 +20,33 @@ export interface EndedRun {
 
 /** So many at once keep Redis from nothing else. */
 const eventsAtOnce = 500;
+/** What is written of the hash: the record, and what stands in for a request that cannot be read. */
+const recordFields = [...Object.keys(runRecord.shape), 'agent', 'thread'];
+/** To name the fields costs less than to decode their names, and all that only scripts need. */
+const readFields = [...recordFields, 'unarchived', 'logStart'];
+/** The beginnings of the lines of the record. */
+const fieldStarts = recordFields.map((name) => `${lineKinds.field}${name} `);
+/** What the archiver looks at. */
+const factNames = [
+  'v',
+  'runId',
+  'tenant',
+  'createdAt',
+  'endedAt',
+  'definition',
+  'request',
+  'agent',
+  'thread',
+  'unarchived',
+  'logStart',
+] as const;
+type Fact = (typeof factNames)[number];
+/** Where each is among `readFields`. */
+const factPlaces = factNames.map((name) => [name, readFields.indexOf(name)] as const);
 
 /**
- * What there is of these runs; undefined where the record is gone. A script that made one text of a run would cost Redis ten times as
- * much, and the process nothing less.
+ * What there is of these runs; undefined where the record is gone. A script that made one text of a run would cost Redis four times as
+ * much, and save the process no more than that.
  */
 export async function readEnded(
   space: KeySpace,
@@ -29,66 +55,82 @@ export async function readEnded(
   const { redis, keys } = space;
   const replies = await repliesFor(redis, runIds, (pipeline, runId) =>
     pipeline
-      .hgetall(keys.run(runId))
+      .hmget(keys.run(runId), ...readFields)
       .lrange(keys.journal(runId), 0, -1)
       .hvals(keys.decisions(runId))
-      .xrange(keys.events(runId), '-', '+', 'COUNT', eventsAtOnce),
+      .xrangeBuffer(keys.events(runId), '-', '+', 'COUNT', eventsAtOnce),
   );
   return await Promise.all(
     runIds.map(async (runId, i) => {
-      const [hash, journal, decisions, first] = replies[i] as [Record<string, string>, string[], string[], Page];
-      return hash['runId'] === undefined
-        ? undefined
-        : endedRun(runId, { hash, journal, decisions, pages: pagesOf(runId, first, space) });
+      const [values, journal, decisions, page] = replies[i] as [(string | null)[], string[], string[], Page];
+      const facts = factsOf(values);
+      if (facts.runId === undefined) return undefined;
+      const run = new RunLines();
+      run.addFields(values);
+      run.addAll(lineKinds.entry, journal);
+      run.addAll(lineKinds.decision, decisions);
+      run.addEvents(page);
+      for (let last = page; last.length === eventsAtOnce; run.addEvents(last))
+        last = await pageAfter(runId, last, space);
+      return { runId, facts, journal, lines: run.text(), firstTokens: run.firstTokens.times };
     }),
   );
 }
 
-/** Entries of a stream. */
-type Page = [id: string, fields: string[]][];
-
-async function* pagesOf(runId: string, first: Page, { redis, keys }: KeySpace): AsyncGenerator<Page> {
-  let page = first;
-  yield page;
-  while (page.length === eventsAtOnce) {
-    page = await redis.xrange(keys.events(runId), `(${page.at(-1)?.[0]}`, '+', 'COUNT', eventsAtOnce);
-    yield page;
+function factsOf(values: readonly (string | null)[]): EndedRun['facts'] {
+  const found: Partial<Record<Fact, string>> = {};
+  for (const [name, at] of factPlaces) {
+    const value = values[at];
+    if (typeof value === 'string') found[name] = value;
   }
+  return found;
 }
 
-interface Read {
-  readonly hash: Readonly<Record<string, string>>;
-  readonly journal: readonly string[];
-  readonly decisions: readonly string[];
-  readonly pages: AsyncIterable<Page>;
+/** Entries of a stream. Most of what they are made of is not looked at, and stays undecoded. */
+type Page = [id: Buffer, fields: Buffer[]][];
+
+async function pageAfter(runId: string, page: Page, { redis, keys }: KeySpace): Promise<Page> {
+  const last = page.at(-1)?.[0].toString();
+  return await redis.xrangeBuffer(keys.events(runId), `(${last}`, '+', 'COUNT', eventsAtOnce);
 }
 
-async function endedRun(runId: string, { hash, journal, decisions, pages }: Read): Promise<EndedRun> {
-  const { field, entry, decision, event } = lineKinds;
-  let lines = '';
-  const add = (kind: string, text: string) => {
-    // No JSON of ours has a newline. A text that is damaged must not become several lines.
-    lines += `${kind}${text.includes('\n') ? text.replaceAll('\n', ' ') : text}\n`;
-  };
-  for (const [name, value] of Object.entries(hash)) if (!machinery.has(name)) add(field, `${name} ${value}`);
-  for (const text of journal) add(entry, text);
-  for (const text of decisions) add(decision, text);
-  const firstTokens = new FirstTokens();
-  for await (const page of pages) {
-    for (const [, [, text = '']] of page) {
-      const type = typeOf(text);
-      firstTokens.add(type, text);
-      // Deltas repeat what the journal says.
-      if (!isDelta(type)) add(event, text);
+/** The lines of a run as they are put together. */
+class RunLines {
+  readonly firstTokens = new FirstTokens();
+  readonly #lines: string[] = [];
+
+  /** The values of `readFields`. */
+  addFields(values: readonly (string | null)[]): void {
+    for (const [i, start] of fieldStarts.entries()) {
+      const value = values[i];
+      if (typeof value === 'string') this.#add(start, value);
     }
   }
-  return { runId, hash, lines, firstTokens: firstTokens.times };
-}
 
-/** Fields that only scripts need while the run works. */
-const machinery: ReadonlySet<string> = new Set(
-  'owner op nonce bodyHash unclean held claimSegment claimTry listedRequest listedParent'.split(' '),
-);
+  addAll(kind: string, texts: readonly string[]): void {
+    for (const text of texts) this.#add(kind, text);
+  }
+
+  addEvents(page: Page): void {
+    for (const [, [, bytes]] of page) {
+      const text = bytes?.toString() ?? '';
+      const type = typeOf(text);
+      this.firstTokens.add(type, text);
+      // Deltas repeat what the journal says.
+      if (!isDelta(type)) this.#add(lineKinds.event, text);
+    }
+  }
+
+  /** Joined once: a text that grew piece by piece would have to be put together by the first that looks into it. */
+  text(): string {
+    return [...this.#lines, ''].join('\n');
+  }
+
+  /** No JSON of ours has a newline. A text that is damaged must not become several lines. */
+  #add(start: string, text: string): void {
+    this.#lines.push(start + (text.includes('\n') ? text.replaceAll('\n', ' ') : text));
+  }
+}
 
 // Inside a JSON string a quote is escaped, so only real fields can look like these. The fields of all events come first.
 const typeMark = '"type":"';

@@ -4,7 +4,7 @@ import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { agentView, archiveTtlOf } from '../../../shared/contract/agent/agent.ts';
-import { archivedText, lineKinds } from '../../../shared/contract/archive/archived-run.ts';
+import { archivedText } from '../../../shared/contract/archive/archived-run.ts';
 import type { ChildView } from '../../../shared/contract/archive/run-steps.ts';
 import { legibleRequest } from '../../../shared/contract/run-record.ts';
 import { runRecordVersion, runStatus } from '../../../shared/contract/run.ts';
@@ -71,8 +71,8 @@ interface Draft extends SettledRun {
 /** Undefined: there is nothing to write now. */
 async function draftOf(found: EndedRun | undefined, deps: ArchiveRunDeps): Promise<Draft | undefined> {
   if (!found) return undefined;
-  const { runId, hash } = found;
-  const { v, tenant, createdAt, endedAt, definition, unarchived } = hash;
+  const { runId, facts } = found;
+  const { v, tenant, createdAt, endedAt, definition, unarchived } = facts;
   if (!tenant || !createdAt || !endedAt || unarchived === undefined) return undefined;
   if (v !== String(runRecordVersion))
     throw new RunError('run_state_version_unsupported', `the record of run ${runId} has version ${v}`);
@@ -91,13 +91,16 @@ async function draftOf(found: EndedRun | undefined, deps: ArchiveRunDeps): Promi
  * Seconds for which the archive keeps it: the shortest time of its tenant and of every agent that had a part in it, 0 for not at all.
  * Agents that this worker does not have are as others announce them.
  */
-async function ttlOf({ hash, lines }: EndedRun, { archive, tenants, agents, space }: ArchiveRunDeps): Promise<number> {
-  const others = entriesOf(lines, 'handed_off').map(({ to }) => String(to));
-  const times = [hash['agent'] || legibleRequest(hash).agent, ...others].map(async (id) => {
+async function ttlOf(
+  { facts, journal }: EndedRun,
+  { archive, tenants, agents, space }: ArchiveRunDeps,
+): Promise<number> {
+  const others = entriesOf(journal, 'handed_off').map(({ to }) => String(to));
+  const times = [facts.agent || legibleRequest(facts).agent, ...others].map(async (id) => {
     const own = agents.get(id)?.definition;
     return own ? archiveTtlOf(own) : await announcedTtl(id, space);
   });
-  const { archiveTtlS = archive.ttlS } = tenants.of(hash['tenant'] ?? '');
+  const { archiveTtlS = archive.ttlS } = tenants.of(facts.tenant ?? '');
   return Math.min(archive.ttlS, archiveTtlS, ...(await Promise.all(times)));
 }
 
@@ -106,8 +109,8 @@ async function announcedTtl(agentId: string, { redis, keys }: RunKeySpace): Prom
   return data?.archive === false ? 0 : (data?.archiveTtlS ?? Number.POSITIVE_INFINITY);
 }
 
-async function childrenOf({ runId, lines }: EndedRun, space: RunKeySpace): Promise<readonly ChildView[]> {
-  const ids = new Set(entriesOf(lines, 'suspended').flatMap(childIds).filter(isRunId));
+async function childrenOf({ runId, journal }: EndedRun, space: RunKeySpace): Promise<readonly ChildView[]> {
+  const ids = new Set(entriesOf(journal, 'suspended').flatMap(childIds).filter(isRunId));
   if (ids.size === 0) return [];
   const found = await readChildren(space, runId, [...ids]);
   return [...ids].map((id) => childView(id, found.get(id)));
@@ -129,13 +132,11 @@ function childView(runId: string, fields: Readonly<Record<string, string>> = {})
   return defined({ runId, agent, status: runStatus.safeParse(status).data, startedAt, endedAt, costMicrocents: cost });
 }
 
-/** The entries of the journal of one kind; the others are not parsed. */
-function entriesOf(lines: string, kind: string): Record<string, unknown>[] {
+/** The entries of a journal of one kind; the others are not parsed. */
+function entriesOf(journal: readonly string[], kind: string): Record<string, unknown>[] {
   const mark = `"t":"${kind}"`;
-  if (!lines.includes(mark)) return [];
-  return lines.split('\n').flatMap((line) => {
-    if (!line.startsWith(lineKinds.entry) || !line.includes(mark)) return [];
-    const entry = jsonOr(line.slice(1));
+  return journal.flatMap((text) => {
+    const entry = text.includes(mark) && jsonOr(text);
     return isRecord(entry) && entry['t'] === kind ? [entry] : [];
   });
 }

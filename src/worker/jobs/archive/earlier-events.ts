@@ -17,12 +17,12 @@ export interface Earlier {
 
 /** Undefined: it was not redriven, or had not been archived by then. One that cannot be read is as if it were not there. */
 export async function readEarlier(
-  { runId, hash }: EndedRun,
+  { runId, facts }: EndedRun,
   archive: Pick<ArchiveStore, 'read'>,
 ): Promise<Earlier | undefined> {
-  const before = Number(hash['logStart'] ?? 0);
+  const before = Number(facts.logStart ?? 0);
   if (before === 0) return undefined;
-  const found = await archive.read(hash['tenant'] ?? '', runId).catch((error: unknown) => {
+  const found = await archive.read(facts.tenant ?? '', runId).catch((error: unknown) => {
     if (error instanceof RunError && error.code !== 'queue_unavailable') return undefined;
     throw error;
   });
