@@ -3,9 +3,9 @@ import { inject } from 'vitest';
 /** What all random tests of this run draw from: `TEST_SEED`, or a number of its own. A run that fails prints it. */
 export const testSeed: number = inject('seed');
 
-/** Random numbers that can be had again with `TEST_SEED`, others for each `stream`. */
-export function seeded(stream = 0): { below(limit: number): number } {
-  let state = (testSeed + Math.imul(stream, 0x9e3779b1)) | 0;
+/** Random numbers that can be had again with `TEST_SEED`, others for each `stream`. With a `seed` of their own they are always the same. */
+export function seeded(stream = 0, seed = testSeed): { below(limit: number): number } {
+  let state = (seed + Math.imul(stream, 0x9e3779b1)) | 0;
   // mulberry32
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;

@@ -28,8 +28,11 @@ const files = [
   { name: 'most short, some very long', shares: [0.6, 0.25, 0, 0, 0.15], spread: 1.2 },
 ] as const;
 
+/** The same files each time: in other draws one range in ten may miss, and how many do is counted without running them, in quote.test.ts. */
+const draw = 1;
+
 function linesOf({ shares, spread }: (typeof files)[number], stream: number): string {
-  const random = seeded(stream);
+  const random = seeded(stream, draw);
   const uniform = () => (random.below(2 ** 30) + 0.5) / 2 ** 30;
   const bell = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
   return Array.from({ length: lines }, (_, index) => {
