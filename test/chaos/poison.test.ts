@@ -18,11 +18,17 @@ test('a run that ends every process it touches leaves neighbours and parent unha
     ),
   );
   await until('the neighbours work', () => world.fleet.executions.length === neighbours.length);
-  const poisoned = planInput({ calls: [{ name: 'poison', args: { id: 'x' } }] }, { text: 'unreachable' });
+  const poisoned = planInput(
+    { calls: [{ name: 'poison', args: { id: 'x', gate: 'asked' } }] },
+    { text: 'unreachable' },
+  );
   const parent = await world.submit('asker', [
     { calls: [{ name: 'ask_agent', args: { agent: 'hands', message: poisoned } }] },
     { text: 'It could not be done.' },
   ]);
+  // A worker that dies while it still has the parent loses that, too.
+  await until('the parent waits', async () => (await world.mill.get(parent.runId)).status === 'suspended');
+  world.fleet.openGate('asked');
   const deaths = () => world.fleet.executions.filter(({ tool }) => tool === 'poison').length;
   await until('three workers have died of it', () => deaths() >= 3, 60_000);
   world.fleet.openGate('neighbours');

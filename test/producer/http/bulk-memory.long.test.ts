@@ -24,3 +24,23 @@ test.skipIf(withoutProc).for(greedyBodies)(
     expect(peakMb() - idleMb).toBeLessThan(200);
   },
 );
+
+test.skipIf(withoutProc)(
+  `bulk requests of 64 MB need little memory, and the producer answers others meanwhile${leftOut}`,
+  async () => {
+    const producer = await smallProducer();
+    const { url, peakMb } = producer;
+    const idleMb = peakMb();
+    const done = new AbortController();
+    const asked = keepAsking(producer, done.signal, 5_000);
+    for (const body of greedyBodies) {
+      const { status, text } = await Promise.race([sendGreedy(url, body), asked.then(() => expect.unreachable())]);
+      const expected = [body.name, body.status, expect.stringContaining(body.answer)];
+      expect([body.name, status, text]).toEqual(expected);
+    }
+    done.abort();
+    expect(await asked).toBeGreaterThan(0);
+    expect(peakMb() - idleMb).toBeLessThan(150);
+  },
+  60_000,
+);
