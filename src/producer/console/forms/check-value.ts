@@ -1,5 +1,5 @@
 import { Validator, type OutputUnit } from '@cfworker/json-schema';
-import { isRecord, type Schema } from './schema-form.ts';
+import { isRecord, pathText, type Schema } from './schema-form.ts';
 
 /** What is wrong with the value at a path, written with dots; `''` is the whole. */
 export type Problems = ReadonlyMap<string, string>;
@@ -45,7 +45,7 @@ function problemsOf(errors: readonly OutputUnit[]): Problems {
   ];
   for (const { instanceLocation, keyword, error } of ordered) {
     const missing = keyword === 'required' ? /"([^"]+)"\.?$/.exec(error)?.[1] : undefined;
-    const path = [...partsOf(instanceLocation), ...(missing === undefined ? [] : [missing])].join('.');
+    const path = pathText([...partsOf(instanceLocation), ...(missing === undefined ? [] : [missing])]);
     const text = missing === undefined ? inWords(keyword, error) : 'must be given';
     if (found.size < maxProblems && !found.has(path)) found.set(path, text);
   }

@@ -1,6 +1,6 @@
 import { checkValue, type Problems } from './check-value.ts';
 import { changesBetween, maskedIn, withAt, type Change } from './edit-value.ts';
-import type { Path } from './schema-form.ts';
+import { pathText, type Path } from './schema-form.ts';
 
 /** What was typed and is no value (yet), and why. */
 export interface Broken {
@@ -39,7 +39,7 @@ export function isTouched(draft: Draft): boolean {
 
 /** What was typed at a path is no value; undefined: it is one again. Of what was broken inside nothing is left. */
 export function typedBroken(draft: Draft, at: Path, what: Omit<Broken, 'at'> | undefined): Draft {
-  const path = at.join('.');
+  const path = pathText(at);
   const others = [...draft.broken].filter(([other]) => !isWithin(other, path));
   return { ...draft, broken: new Map([...others, ...(what ? [[path, { at, ...what }] as const] : [])]) };
 }

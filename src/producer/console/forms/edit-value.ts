@@ -1,4 +1,4 @@
-import { isRecord, type Path } from './schema-form.ts';
+import { isRecord, pathText, type Path } from './schema-form.ts';
 
 /** The value with another one at the path; what is missing on the way is made. */
 export function withAt(value: unknown, [head, ...rest]: Path, next: unknown): unknown {
@@ -66,7 +66,7 @@ export function changesBetween(before: unknown, after: unknown, path: Path = [])
     return places.flatMap((at) => changesBetween(before[at], after[at], [...path, at]));
   }
   const [was, is] = [shown(before), shown(after)];
-  return was === is ? [] : [{ path: path.join('.'), before: was, after: is }];
+  return was === is ? [] : [{ path: pathText(path), before: was, after: is }];
 }
 
 function shown(value: unknown): string | undefined {
@@ -75,7 +75,7 @@ function shown(value: unknown): string | undefined {
 
 /** The paths of texts that the producer has masked: sent back, they would put the mask in the place of the secret. */
 export function maskedIn(value: unknown, path: Path = []): readonly string[] {
-  if (typeof value === 'string') return mask.test(value) ? [path.join('.')] : [];
+  if (typeof value === 'string') return mask.test(value) ? [pathText(path)] : [];
   if (Array.isArray(value)) return value.flatMap((item, at) => maskedIn(item, [...path, at]));
   if (!isRecord(value)) return [];
   return Object.entries(value).flatMap(([name, each]) => maskedIn(each, [...path, name]));

@@ -4,6 +4,11 @@ export type Schema = Readonly<Record<string, unknown>>;
 /** Where a value stands in the arguments. */
 export type Path = readonly (string | number)[];
 
+/** A path in one text: its parts with dots between. A name that would read as several, or as nothing, is in quotes. */
+export function pathText(path: Path): string {
+  return path.map((part) => (/^[^."]+$/.test(String(part)) ? part : JSON.stringify(part))).join('.');
+}
+
 interface Common {
   readonly label: string;
   readonly description: string | undefined;

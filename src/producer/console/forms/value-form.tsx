@@ -4,7 +4,7 @@ import { Field } from '../ui/form.tsx';
 import type { Problems } from './check-value.ts';
 import type { Broken } from './draft.ts';
 import { readJson, readNumber, withAt, withoutAt, type Typed } from './edit-value.ts';
-import { firstValue, isRecord, type FormField, type Path } from './schema-form.ts';
+import { firstValue, isRecord, pathText, type FormField, type Path } from './schema-form.ts';
 
 export interface ValueFormProps {
   readonly field: FormField;
@@ -102,7 +102,7 @@ function Small({ edit, path, act, run }: { edit: Edit; path: Path; act: string; 
 }
 
 function Absent({ edit, field, path, presence }: PartProps) {
-  const problem = edit.problems.get(path.join('.'));
+  const problem = edit.problems.get(pathText(path));
   return (
     <div class="field">
       <div class="row">
@@ -117,7 +117,7 @@ function Absent({ edit, field, path, presence }: PartProps) {
 }
 
 function Null({ edit, field, path, presence }: PartProps) {
-  const problem = edit.problems.get(path.join('.'));
+  const problem = edit.problems.get(pathText(path));
   return (
     <div class="field">
       <div class="row">
@@ -200,7 +200,7 @@ function Group({
   hint?: string | undefined;
   children: ComponentChildren;
 }) {
-  const problem = edit.problems.get(path.join('.'));
+  const problem = edit.problems.get(pathText(path));
   return (
     <fieldset class="value-group">
       <legend>{labelOf(field, path)}</legend>
@@ -229,7 +229,7 @@ function Leaf({
       <Field
         label={labelOf(field, path)}
         hint={[field.description, hint].filter(Boolean).join(' · ')}
-        error={edit.problems.get(path.join('.'))}
+        error={edit.problems.get(pathText(path))}
       >
         {children}
       </Field>
@@ -320,7 +320,7 @@ function TypedPart({
   const shown = typeof value === 'number' ? String(value) : JSON.stringify(value);
   // A number as it was typed, where it is written otherwise: `5.0`.
   const [typed, setTyped] = useState({ text: shown, of: shown });
-  const broken = edit.broken.get(path.join('.'));
+  const broken = edit.broken.get(pathText(path));
   const text = broken?.text ?? (typed.of === shown ? typed.text : shown);
   return (
     <Leaf {...{ edit, field, path, beside, hint }}>
@@ -353,8 +353,8 @@ function JsonPart({ edit, field, value, path, beside }: PartProps & { beside: Co
         hint={[field.description, 'as JSON'].filter(Boolean).join(' · ')}
         value={value}
         disabled={edit.disabled}
-        problem={edit.problems.get(path.join('.'))}
-        broken={edit.broken.get(path.join('.'))}
+        problem={edit.problems.get(pathText(path))}
+        broken={edit.broken.get(pathText(path))}
         onBroken={(what) => edit.onBroken(path, what)}
         onValue={(next) => edit.set(path, next)}
       />
@@ -416,7 +416,7 @@ function labelOf(field: FormField, path: Path): string {
 }
 
 function nameOf(path: Path): string {
-  return path.join('.') || 'arguments';
+  return pathText(path) || 'arguments';
 }
 
 function inShort(value: unknown): string {

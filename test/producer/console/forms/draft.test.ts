@@ -34,6 +34,16 @@ test('a name with a dot is a name, also in the JSON', () => {
   expect(asWholeJson(draft).value).toEqual({ 'a.b': 'x' });
 });
 
+test('an argument whose name has a dot, or none, is not taken for another one', () => {
+  const original = { 'a.b': 1, a: { b: 1 }, '': 1 };
+  const problem = 'must be a number';
+  const typed = typedBroken(draftOf(original, undefined), ['a', 'b'], { text: 'x', problem });
+  expect([...problemsIn(typed)]).toEqual([['a.b', problem]]);
+  const both = typedBroken(typedBroken(typed, ['a.b'], { text: 'y', problem }), [''], { text: 'z', problem });
+  expect([...problemsIn(both).keys()]).toEqual(['a.b', '"a.b"', '""']);
+  expect(asWholeJson(both).value).toEqual({ 'a.b': 'y', a: { b: 'x' }, '': 'z' });
+});
+
 test('a text that is no JSON is the only thing that is wrong, and changes nothing that could be shown', () => {
   const draft = typedBroken(edited(9_999), [], { text: '{"order"', problem: 'is not JSON' });
   expect([...problemsIn(draft)]).toEqual([['', 'is not JSON']]);
