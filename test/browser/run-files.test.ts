@@ -1,5 +1,14 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -57,8 +66,12 @@ describeInBrowser('files that the page of a run gives', () => {
   }, 120_000);
 });
 
+/** A file is in the folder once it is whole. */
 function keepDownloads(page: Page, folder: string): void {
-  page.on('download', (download) => void download.saveAs(join(folder, download.suggestedFilename())));
+  page.on('download', (download) => {
+    const path = join(folder, download.suggestedFilename());
+    void download.saveAs(`${path}.part`).then(() => renameSync(`${path}.part`, path));
+  });
 }
 
 /** What people have around the files: agents, vitest, and the package, which is this checkout. */
