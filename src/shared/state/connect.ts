@@ -43,7 +43,21 @@ const byPurpose: Record<ConnectionPurpose, Settings> = {
 export function connect(url: string, purpose: ConnectionPurpose, onError: (error: Error) => void): RedisConnection {
   const connection = open(url, { ...base, ...byPurpose[purpose] });
   connection.on('error', onError);
+  if (purpose === 'subscribe' && connection instanceof Redis) lookAtAnswers(connection);
   return connection;
+}
+
+/**
+ * After a loss ioredis subscribes again, and looks at none of the answers: when the connection is closed before they come, a process
+ * that has no handler for such rejections ends. Callers of a command still get its rejection. In a Cluster ioredis looks itself.
+ */
+function lookAtAnswers(connection: Redis): void {
+  const send = connection.sendCommand.bind(connection);
+  connection.sendCommand = (...command) => {
+    const answer = send(...command);
+    if (answer instanceof Promise) answer.catch(() => {});
+    return answer;
+  };
 }
 
 function open(url: string, options: Settings): RedisConnection {
