@@ -43,19 +43,23 @@ const byPurpose: Record<ConnectionPurpose, Settings> = {
 export function connect(url: string, purpose: ConnectionPurpose, onError: (error: Error) => void): RedisConnection {
   const connection = open(url, { ...base, ...byPurpose[purpose] });
   connection.on('error', onError);
-  if (purpose === 'subscribe' && connection instanceof Redis) lookAtAnswers(connection);
+  if (purpose === 'subscribe' && connection instanceof Redis) reportAnswers(connection, onError);
   return connection;
 }
 
 /**
- * After a loss ioredis subscribes again, and looks at none of the answers: when the connection is closed before they come, a process
- * that has no handler for such rejections ends. Callers of a command still get its rejection. In a Cluster ioredis looks itself.
+ * After a loss ioredis subscribes again by itself, and looks at none of the answers: a refusal would end a process that has no handler for
+ * such rejections. It is reported like the loss of a connection; what is left open by closing is none. The caller of a command
+ * still gets its rejection. In a Cluster ioredis looks at the answers.
  */
-function lookAtAnswers(connection: Redis): void {
+function reportAnswers(connection: Redis, onError: (error: Error) => void): void {
   const send = connection.sendCommand.bind(connection);
   connection.sendCommand = (...command) => {
     const answer = send(...command);
-    if (answer instanceof Promise) answer.catch(() => {});
+    if (answer instanceof Promise)
+      answer.catch((error: Error) => {
+        if (connection.status !== 'end') onError(error);
+      });
     return answer;
   };
 }

@@ -2,10 +2,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { startRedisProxy } from '../../support/redis-proxy.ts';
-import { testPrefix } from '../../support/redis.ts';
+import { testPrefix, testRedis, until } from '../../support/redis.ts';
 
 test.each(['subscribe', 'ssubscribe'] as const)(
-  'a connection that is closed while it repeats its %s after a loss leaves no rejection that is not looked at',
+  'a connection that is closed while it repeats its %s after a loss leaves no rejection without a handler',
   async (how) => {
     const stray: unknown[] = [];
     const note = (error: unknown) => void stray.push(error);
@@ -13,7 +13,8 @@ test.each(['subscribe', 'ssubscribe'] as const)(
     onTestFinished(() => void process.off('unhandledRejection', note));
     const proxy = await startRedisProxy(inject('redisUrl'));
     onTestFinished(() => proxy[Symbol.asyncDispose]());
-    const connection = connect(proxy.url, 'subscribe', () => {});
+    const errors: Error[] = [];
+    const connection = connect(proxy.url, 'subscribe', (error) => void errors.push(error));
     onTestFinished(() => connection.disconnect());
     await whenReady(connection, 20_000);
     const channel = testPrefix();
@@ -28,6 +29,24 @@ test.each(['subscribe', 'ssubscribe'] as const)(
     await ended;
     await turn();
     expect(stray).toEqual([]);
-    await expect(connection[how](channel), 'a caller is told').rejects.toThrow('closed');
+    expect(errors.map(({ message }) => message)).not.toContain('Connection is closed.');
+    await expect(connection[how](channel), 'a caller gets the rejection').rejects.toThrow('closed');
   },
 );
+
+test('a subscription that Redis refuses when it is repeated after a loss is reported', async () => {
+  const admin = await testRedis();
+  const user = testPrefix();
+  await admin.call('ACL', 'SETUSER', user, 'on', '>secret', '+@all', 'allchannels');
+  onTestFinished(async () => void (await admin.call('ACL', 'DELUSER', user)));
+  const url = new URL(inject('redisUrl'));
+  [url.username, url.password] = [user, 'secret'];
+  const errors: Error[] = [];
+  const connection = connect(url.href, 'subscribe', (error) => void errors.push(error));
+  onTestFinished(() => connection.disconnect());
+  await whenReady(connection, 20_000);
+  await connection.subscribe(testPrefix());
+  // Redis closes the connections that listen to what a user may no longer hear.
+  await admin.call('ACL', 'SETUSER', user, 'resetchannels');
+  await until('the refusal is reported', () => errors.some(({ message }) => message.startsWith('NOPERM')));
+});
