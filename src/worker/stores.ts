@@ -12,6 +12,7 @@ import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
 import { redisToolPins, type ToolPins } from '../shared/state/pins/tool-pins.ts';
 import { type ArchiveStore, openArchive } from '../shared/state/archive/archive.ts';
+import { LogTails } from '../shared/state/archive/log-tails.ts';
 import { openFileStore } from '../shared/state/files/files.ts';
 import { named } from '../shared/state/errors.ts';
 import { openMedia } from '../shared/state/results/media-store.ts';
@@ -51,7 +52,8 @@ export async function openRedis(config: Config, log: Log, closing: AsyncDisposab
   );
   const { EVENT_LOG_MAX: eventLogMax, EVENT_LOG_TTL_S: eventLogTtlS, RESULT_TTL_S: resultTtlS } = config;
   const retention = { eventLogMax, eventLogTtlS, resultTtlS, archiveTtlS: config.ARCHIVE_TTL_S };
-  const space = { redis, keys, cluster, lifecycle, ...retention };
+  const logTails = config.ARCHIVE_TTL_S > 0 ? new LogTails() : undefined;
+  const space = { redis, keys, cluster, lifecycle, logTails, ...retention };
   return { space, queueing, subscriber, bullPrefix: bullPrefix(prefix, cluster) };
 }
 

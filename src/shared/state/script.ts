@@ -6,6 +6,7 @@ import { auditOf, isAudited } from '../contract/audit.ts';
 import { isDelta, isLifecycle, type EventBody, type EventEnvelope } from '../contract/event.ts';
 import { jsonText } from '../base/json.ts';
 import type { RunRecord } from '../contract/run.ts';
+import type { LogTails } from './archive/log-tails.ts';
 import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
 import type { KeySpace } from './keys.ts';
@@ -114,6 +115,8 @@ export interface RunKeySpace extends KeySpace {
   readonly resultTtlS: number;
   /** The same for what of it is archived; 0: runs are not archived. */
   readonly archiveTtlS: number;
+  /** What this process writes to the logs of runs, where it archives them. */
+  readonly logTails?: LogTails | undefined;
 }
 
 /**
@@ -186,6 +189,22 @@ export function auditedEvent(event: OutgoingEvent, tenant: string | undefined): 
   if (!isAudited(event)) return flagged(event);
   if (tenant === undefined) throw unaudited(event.type);
   return `A${jsonText(auditOf(event, tenant))}\n${jsonText(event)}`;
+}
+
+/** Keeps what a script has added to the log of a run after the number `seq`; `texts` are the events as the script took them. */
+export function noteLogged(
+  { logTails }: Pick<RunKeySpace, 'logTails'>,
+  { runId, seq, events }: { readonly runId: string; readonly seq: number; readonly events: readonly OutgoingEvent[] },
+  texts: readonly string[],
+): void {
+  if (!logTails || events.length === 0) return;
+  const logged = events.map(({ type }, i) => {
+    const text = texts[i] ?? '';
+    // An audited event comes after its entry.
+    const json = text.startsWith('A') ? text.slice(text.indexOf('\n') + 1) : text.slice(1);
+    return { type, text: `{"v":1,"sequenceNumber":${seq + 1 + i},${json.slice(1)}` };
+  });
+  logTails.add(runId, seq, logged);
 }
 
 /** The key of the stream where such events of a run have their entries. Undefined: none of them is audited. */

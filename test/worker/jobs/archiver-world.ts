@@ -8,6 +8,7 @@ import type { JournalEntry } from '../../../src/shared/contract/journal/journal.
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { RunRecord } from '../../../src/shared/contract/run.ts';
 import { type ArchiveStore, openArchive } from '../../../src/shared/state/archive/archive.ts';
+import { LogTails } from '../../../src/shared/state/archive/log-tails.ts';
 import { redisBlobs } from '../../../src/shared/state/files/redis-blobs.ts';
 import type { Blobs } from '../../../src/shared/state/files/blobs.ts';
 import { named } from '../../../src/shared/state/errors.ts';
@@ -26,8 +27,12 @@ export const eventLogTtlS = 50;
 export const resultTtlS = 500;
 
 /** Runs in the test Redis, or in the one at `url`, and archivers that write them where the test says. */
-export async function archiverWorld(url?: string, changes: { readonly archiveTtlS?: number } = {}) {
-  const world = await redisWorld(url, { archiveTtlS: 3_600, eventLogTtlS, resultTtlS, ...changes });
+export async function archiverWorld(
+  url?: string,
+  changes: { readonly archiveTtlS?: number; readonly logTails?: LogTails | undefined } = {},
+) {
+  const retention = { archiveTtlS: 3_600, eventLogTtlS, resultTtlS };
+  const world = await redisWorld(url, { ...retention, logTails: new LogTails(), ...changes });
   const { redis, keys, options: space } = world;
   const reach = { keys, reach: <T>(work: (connection: typeof redis) => Promise<T>) => named('a test', work(redis)) };
   const inRedis = redisBlobs(reach);

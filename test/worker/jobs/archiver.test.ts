@@ -9,6 +9,7 @@ import { agentViewOf } from '../../../src/shared/contract/agent/agent.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { Blobs } from '../../../src/shared/state/files/blobs.ts';
 import { settleTaken, takeDue } from '../../../src/shared/state/archive/due-runs.ts';
+import { LogTails } from '../../../src/shared/state/archive/log-tails.ts';
 import { redriveFailed } from '../../../src/shared/state/run/open-runs.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import type { OutgoingEvent } from '../../../src/shared/state/script.ts';
@@ -78,8 +79,11 @@ test('what an ended run did is archived, and only then goes from Redis at its ti
   expect(world.outcomes).toEqual([{ kind: 'written', bytes: expect.any(Number) }]);
 });
 
-test('a long log is archived as a whole, and has the time of the first token of each step', async () => {
-  const world = await archiverWorld();
+test.each([
+  ['that this process wrote', new LogTails()],
+  ['that is read', undefined],
+])('a long log %s is archived as a whole, and has the time of the first token of each step', async (_, logTails) => {
+  const world = await archiverWorld(undefined, { logTails });
   const runId = newRunId(Date.now());
   const step = (number: number) =>
     event(runId, 1, { type: 'step.start', stepNumber: number, model: 'm', modelSource: 'agent' });

@@ -1,6 +1,7 @@
 import type { KeySpace } from '../keys.ts';
 import { loadScript, runScript, runScriptAll, type RunKeySpace } from '../script.ts';
 import { lookLater } from '../run/look-later.ts';
+import type { EndedSpace } from './ended-run.ts';
 
 const takeScript = loadScript(import.meta.url, './take-due.lua');
 const archivedScript = loadScript(import.meta.url, './archived.lua');
@@ -8,9 +9,13 @@ const archivedScript = loadScript(import.meta.url, './archived.lua');
 /** A worker that has taken a run and has not written it by then has probably died. */
 export const archiveLeaseMs = 60_000;
 
+/** The process that ended a run has so long until others take it: it need not read all of it. */
+const ownFirstMs = 3_000;
+
 /** Lists an ended run for the archive. */
-export async function listForArchive({ redis, keys }: KeySpace, runId: string): Promise<void> {
-  await redis.zadd(keys.archiveDue, Date.now(), runId);
+export async function listForArchive({ redis, keys, logTails }: EndedSpace, runId: string): Promise<void> {
+  const isOwn = logTails?.ended(runId) !== undefined;
+  await redis.zadd(keys.archiveDue, Date.now() + (isOwn ? ownFirstMs : 0), runId);
 }
 
 /** Ended runs that this worker has to write, until their lease is over. */
@@ -19,10 +24,11 @@ export interface TakenRuns {
   readonly lease: string;
 }
 
-/** Takes the runs that have been due for the longest time, at most `limit` of them. */
-export async function takeDue({ redis, keys }: KeySpace, limit: number): Promise<TakenRuns> {
+/** Takes runs that this process has ended, and then those that have been due for the longest time, at most `limit` of them. */
+export async function takeDue({ redis, keys, logTails }: EndedSpace, limit: number): Promise<TakenRuns> {
   const doing = 'take of ended runs';
-  const args = [limit, archiveLeaseMs];
+  const own = logTails?.endedRuns().slice(0, limit) ?? [];
+  const args = [limit, archiveLeaseMs, ownFirstMs, ...own];
   const reply = (await runScript(redis, takeScript, [keys.archiveDue], args, { doing })) as readonly [string, string[]];
   return { lease: reply[0], runIds: reply[1] };
 }
@@ -52,9 +58,10 @@ export async function noteArchived(
 }
 
 /** These are no longer due, unless they have ended again since. */
-export async function settleTaken({ redis, keys }: KeySpace, { runIds, lease }: TakenRuns): Promise<void> {
+export async function settleTaken({ redis, keys, logTails }: EndedSpace, { runIds, lease }: TakenRuns): Promise<void> {
   const done = runIds.map((runId) => [runId, lease, undefined] as const);
   await lookLater(redis, keys.archiveDue, done);
+  logTails?.forget(runIds);
 }
 
 const looked = 100;

@@ -2,8 +2,10 @@ import { pairsOf } from '../../base/collections.ts';
 import { isFirstToken, lineKinds } from '../../contract/archive/archived-run.ts';
 import { isDelta } from '../../contract/event.ts';
 import { runRecord } from '../../contract/run.ts';
+import type { RedisConnection } from '../connect.ts';
 import type { KeySpace } from '../keys.ts';
 import { repliesFor } from '../pipelines.ts';
+import type { LoggedEvent, LogTail, LogTails } from './log-tails.ts';
 
 /** All that an ended run leaves in Redis, as it stands there. */
 export interface EndedRun {
@@ -16,6 +18,11 @@ export interface EndedRun {
   readonly lines: string;
   /** When the first token of each step came, by the number of the step. */
   readonly firstTokens: Readonly<Record<string, string>>;
+}
+
+/** Where ended runs are, and what this process need not read of them again. */
+export interface EndedSpace extends KeySpace {
+  readonly logTails?: LogTails | undefined;
 }
 
 /** So many at once keep Redis from nothing else. */
@@ -49,29 +56,34 @@ const factPlaces = factNames.map((name) => [name, readFields.indexOf(name)] as c
  * much, and save the process no more than that.
  */
 export async function readEnded(
-  space: KeySpace,
+  { redis, keys, logTails }: EndedSpace,
   runIds: readonly string[],
 ): Promise<readonly (EndedRun | undefined)[]> {
-  const { redis, keys } = space;
+  const tails = new Map(runIds.map((runId) => [runId, logTails?.ended(runId)] as const));
   const replies = await repliesFor(redis, runIds, (pipeline, runId) =>
     pipeline
       .hmget(keys.run(runId), ...readFields)
       .lrange(keys.journal(runId), 0, -1)
       .hvals(keys.decisions(runId))
-      .xrangeBuffer(keys.events(runId), '-', '+', 'COUNT', eventsAtOnce),
+      .xrangeBuffer(keys.events(runId), '-', endBefore(tails.get(runId)), 'COUNT', eventsAtOnce),
   );
   return await Promise.all(
     runIds.map(async (runId, i) => {
       const [values, journal, decisions, page] = replies[i] as [(string | null)[], string[], string[], Page];
       const facts = factsOf(values);
       if (facts.runId === undefined) return undefined;
+      const tail = tails.get(runId);
+      // It has ended again since, elsewhere: all of its log may be another one.
+      if (tail && tail.endedAt !== facts.endedAt) return (await readEnded({ redis, keys }, [runId]))[0];
+      const end = endBefore(tail);
       const run = new RunLines();
       run.addFields(values);
       run.addAll(lineKinds.entry, journal);
       run.addAll(lineKinds.decision, decisions);
-      run.addEvents(page);
-      for (let last = page; last.length === eventsAtOnce; run.addEvents(last))
-        last = await pageAfter(runId, last, space);
+      run.addPage(page);
+      for (let last = page; last.length === eventsAtOnce; run.addPage(last))
+        last = await pageAfter(last, { redis, log: keys.events(runId), end });
+      run.addEvents(tail?.events ?? []);
       return { runId, facts, journal, lines: run.text(), firstTokens: run.firstTokens.times };
     }),
   );
@@ -89,9 +101,20 @@ function factsOf(values: readonly (string | null)[]): EndedRun['facts'] {
 /** Entries of a stream. Most of what they are made of is not looked at, and stays undecoded. */
 type Page = [id: Buffer, fields: Buffer[]][];
 
-async function pageAfter(runId: string, page: Page, { redis, keys }: KeySpace): Promise<Page> {
+/** Where what is to be read of a log ends. */
+function endBefore(tail: LogTail | undefined): string {
+  return tail ? `(${tail.from}-0` : '+';
+}
+
+interface LogRange {
+  readonly redis: RedisConnection;
+  readonly log: string;
+  readonly end: string;
+}
+
+async function pageAfter(page: Page, { redis, log, end }: LogRange): Promise<Page> {
   const last = page.at(-1)?.[0].toString();
-  return await redis.xrangeBuffer(keys.events(runId), `(${last}`, '+', 'COUNT', eventsAtOnce);
+  return await redis.xrangeBuffer(log, `(${last}`, end, 'COUNT', eventsAtOnce);
 }
 
 /** The lines of a run as they are put together. */
@@ -111,10 +134,13 @@ class RunLines {
     for (const text of texts) this.#add(kind, text);
   }
 
-  addEvents(page: Page): void {
-    for (const [, [, bytes]] of page) {
-      const text = bytes?.toString() ?? '';
-      const type = typeOf(text);
+  addPage(page: Page): void {
+    const texts = page.map(([, [, bytes]]) => bytes?.toString() ?? '');
+    this.addEvents(texts.map((text) => ({ type: typeOf(text), text })));
+  }
+
+  addEvents(events: readonly LoggedEvent[]): void {
+    for (const { type, text } of events) {
       this.firstTokens.add(type, text);
       // Deltas repeat what the journal says.
       if (!isDelta(type)) this.#add(lineKinds.event, text);

@@ -12,6 +12,7 @@ import {
   runOnRun,
   auditedEvent,
   auditKeyFor,
+  noteLogged,
   publishLifecycle,
   eventTargets,
   type OutgoingEvent,
@@ -100,6 +101,7 @@ type Space = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 export async function commitRun(space: Space, ownership: Ownership, commit: Commit): Promise<CommitReply> {
   const { runId, owner, tenant } = ownership;
   const fields = changedFields(space, commit);
+  const texts = commit.events.map((event) => auditedEvent(event, tenant));
   // What ends its wait may have come already, and the worker that knows of it may die.
   if (commit.patch?.status === 'suspended') await named(`check of run ${runId}`, lookSoon(space, runId));
   await named(`listing of run ${runId}`, listAsking(space, runId, commit));
@@ -117,7 +119,7 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
     commit.entries.length,
     ...fields,
     ...commit.entries.map((entry) => jsonText(entry)),
-    ...commit.events.map((event) => auditedEvent(event, tenant)),
+    ...texts,
   ];
   const auditKey = await auditKeyFor(space, ownership, commit.events);
   const reply = (await runOnRun(space, runId, script, args, { doing: `commit of run ${runId}`, auditKey })) as
@@ -126,10 +128,20 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
 
   if (reply[0] === 0) return { kind: 'fenced' };
   const [, seq, cancel] = reply;
+  noteWritten(space, { runId, ...commit }, texts);
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(space, runId);
   if (commit.release === 'terminal') forget(space, runId);
   else publishLifecycle(space, runId, commit.events);
   return { kind: 'ok', seq, cancel: cancel === '' ? undefined : storedCancel(cancel) };
+}
+
+/** Keeps the events for the archive, should this process archive the run. */
+function noteWritten(space: Space, commit: Commit & { readonly runId: string }, texts: readonly string[]): void {
+  const { runId, patch, store } = commit;
+  noteLogged(space, commit, texts);
+  if (patch?.endedAt === undefined) return;
+  if (archiveWaitS(space, store) > 0) space.logTails?.end(runId, patch.endedAt);
+  else space.logTails?.forget([runId]);
 }
 
 /**

@@ -4,6 +4,7 @@ import {
   type RunKeySpace,
   publishCommand,
   auditedEvent,
+  noteLogged,
   publishLifecycle,
   type OutgoingEvent,
 } from '../script.ts';
@@ -81,9 +82,11 @@ async function callFor(group: readonly Flush[], space: RunKeySpace): Promise<voi
   }
 }
 
-function settle({ runId, seq, events, resolve, reject }: Flush, result: 0 | 1 | string, space: RunKeySpace): void {
+function settle(flush: Flush, result: 0 | 1 | string, space: RunKeySpace): void {
+  const { runId, seq, events, texts, resolve, reject } = flush;
   if (typeof result === 'string') return reject(refusal(result, `flush of run ${runId}`));
   if (result === 0) return resolve({ kind: 'fenced' });
+  noteLogged(space, flush, texts);
   publishLifecycle(space, runId, events);
   resolve({ kind: 'ok', seq: seq + events.length });
 }
