@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   type ArchiveDeps,
   type ArchiveStore,
@@ -181,6 +181,10 @@ export function archiveContract(
       const run = ended(world);
       const put = (bytes: Buffer) => blobs.put(`run-${run.runId}`, 'record', bytes, world.clock.nowMs + 60_000);
       await put(Buffer.from([2, 2, 3, 4]));
+      // Whose it is says the list of runs alone: for another tenant there is nothing.
+      await world.redis.zadd(world.keys.index('a'), 1, run.runId);
+      onTestFinished(() => void world.redis.del(world.keys.index('a')));
+      expect(await archive.read('b', run.runId)).toBeUndefined();
       await expect(archive.read('a', run.runId)).rejects.toThrow('is damaged');
       await put(Buffer.from([9, 2, 3, 4]));
       await expect(archive.read('a', run.runId)).rejects.toThrow('another version');

@@ -64,6 +64,29 @@ test('a run whose record is gone is erased from the archive, and the command kee
   expect([changed.code, changed.stdout.slice(0, 9)]).toEqual([1, 'NOT VALID']);
 });
 
+test.each(['Basic subscription', 'sk-customer-0042', '\u{1F468}'.repeat(60), 'a\0b'])(
+  'a run of which only the archive is left is found, and erased, by metadata that is not kept as it was: %j',
+  async (plan) => {
+    const at = await erasureWorld();
+    const { mill, redis, keys, world } = at;
+    const run = await mill.enqueue({ agent: 'plain', input: planInput({ text: canary }), metadata: { plan } });
+    await run.result();
+    await archived(at);
+    await redis.del(keys.run(run.runId), keys.journal(run.runId), keys.events(run.runId));
+    const query = `metadata.plan=${encodeURIComponent(plan)}`;
+    const { body: listed } = await call('GET', `${world.url}/v1/runs?counts=true&${query}`);
+    expect([listed.runs, listed.counts]).toEqual([
+      [expect.objectContaining({ runId: run.runId })],
+      expect.objectContaining({ total: 1 }),
+    ]);
+    const other = await call('DELETE', `${world.url}/v1/runs?metadata.plan=Basic%20other-thing`);
+    expect(other.body.receipt.runs).toEqual([]);
+    const { body } = await call('DELETE', `${world.url}/v1/runs?${query}`);
+    expect(body.receipt.runs).toEqual([run.runId]);
+    expect(await at.holders()).toEqual([]);
+  },
+);
+
 test('the command names a run whose record is damaged as left, and erases it by its id', async () => {
   const at = await erasureWorld();
   const { mill, redis, keys, world } = at;

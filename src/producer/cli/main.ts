@@ -26,10 +26,15 @@ if (process.env['npm_lifecycle_event']) {
     onSignal('SIGTERM');
   }, parentCheckMs).unref();
 }
-// `millrace tail | head -3`: a reader that has seen enough is no failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed);
-});
+process.stdout.on('error', endWithout);
+
+/** What was to be printed cannot be, or not all of it. */
+function endWithout(error: NodeJS.ErrnoException): never {
+  // `millrace tail | head -3`: a reader that has seen enough is no failure.
+  if (error.code === 'EPIPE') process.exit(exitCodes.ok);
+  process.stderr.write(`The output is not whole: ${error.message}\n`);
+  process.exit(exitCodes.failed);
+}
 
 const cli: Cli = {
   env: process.env,
@@ -42,4 +47,8 @@ const cli: Cli = {
 };
 const code = await runCli(process.argv.slice(2), cli);
 // Data may still be on its way into a pipe; connections that linger must not keep the process alive.
-process.stdout.write('', () => process.exit(code));
+process.stdout.write('', (error) => {
+  // The error of an earlier write comes here before it is emitted.
+  const failure = process.stdout.errored ?? error;
+  return failure ? endWithout(failure) : process.exit(code);
+});

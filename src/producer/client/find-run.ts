@@ -5,7 +5,7 @@ import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { inGroups } from './read-run.ts';
-import { archivedRecords } from './record/archived-list.ts';
+import { archivedRuns } from './record/archived-list.ts';
 import { missingRun } from './record/missing-run.ts';
 
 const minChars = 4;
@@ -51,11 +51,11 @@ async function idsFrom(start: string, { core, redis, tenant }: Reached): Promise
 async function readRuns(runIds: readonly string[], at: Reached): Promise<readonly RunRecord[]> {
   const { core, redis, tenant } = at;
   const records = await inGroups(runIds, (runId) => listedRecord(redis, core.keys.run(runId), tenant));
-  const archived = await archivedRecords(
+  const archived = await archivedRuns(
     runIds.filter((_, i) => records[i] === undefined),
     at,
   );
-  return runIds.flatMap((runId, i) => records[i] ?? archived.get(runId) ?? []);
+  return runIds.flatMap((runId, i) => records[i] ?? archived.get(runId)?.record ?? []);
 }
 
 function ambiguous(start: string, found: readonly RunRecord[]): RunError {

@@ -5,10 +5,11 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
-import { archivedRecords, isForgotten } from './record/archived-list.ts';
-import { fitsRecord, runFilter, whichFit } from './run-filter.ts';
+import { archivedRuns, isForgotten } from './record/archived-list.ts';
+import { fitsArchived, runFilter, whichFit } from './run-filter.ts';
 import { reach, type Reached, type TenantClient } from './client-core.ts';
 import { parseAs } from '../../shared/base/problems.ts';
+import { cleanJson } from '../../shared/base/text.ts';
 
 const batchSize = 100;
 const maxScanned = 2_000;
@@ -39,7 +40,7 @@ export interface RunsPage {
 
 /** A page of a tenant's runs, newest first. Looks at no more than 2,000 entries. */
 export async function listRuns(input: ListQuery, client: TenantClient): Promise<RunsPage> {
-  const query = parseAs(listQuery, input, 'the query is not valid');
+  const query = parseAs(listQuery, cleanJson(input), 'the query is not valid');
   return await reach(client, async (at) => {
     const runs: RunView[] = [];
     let last = startOf(query);
@@ -118,20 +119,20 @@ async function readViews(entries: readonly IndexEntry[], query: Query, room: num
     { redis, keys: core.keys },
   );
   const expired = entries.filter((_, i) => found[i] === 'gone');
-  const archived = await archivedRecords(
+  const archived = await archivedRuns(
     expired.map(({ runId }) => runId),
     at,
   );
   const dead = expired.filter(({ runId, atMs }) => !archived.has(runId) && isForgotten(atMs, at));
   if (dead.length > 0) await redis.zrem(core.keys.index(tenant), ...dead.map((entry) => entry.runId));
   const isMatch = ({ runId }: IndexEntry, i: number) => {
-    const record = archived.get(runId);
-    return record ? fitsRecord(record, query) : typeof found[i] === 'object';
+    const run = archived.get(runId);
+    return run ? fitsArchived(run, query) : typeof found[i] === 'object';
   };
   const matches = entries.filter(isMatch).slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
     const whole = archived.get(runId);
-    if (whole) return archivedViewOf(whole);
+    if (whole) return archivedViewOf(whole.record);
     const record = await listedRecord(redis, core.keys.run(runId), tenant);
     return record && viewOf(record);
   });
@@ -168,7 +169,7 @@ export async function pruneIndex(sample: number, client: TenantClient): Promise<
     const old = flat.filter((_, i) => i % 2 === 0 && isForgotten(Number(flat[i + 1]), client));
     const alive = await Promise.all(old.map((runId) => redis.exists(core.keys.run(runId))));
     const expired = old.filter((_, i) => alive[i] === 0);
-    const archived = await archivedRecords(expired, client);
+    const archived = await archivedRuns(expired, client);
     const dead = expired.filter((runId) => !archived.has(runId));
     if (dead.length > 0) await redis.zrem(key, ...dead);
   });

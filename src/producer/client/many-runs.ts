@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { asRunError, RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import { parseAs } from '../../shared/base/problems.ts';
+import { cleanJson } from '../../shared/base/text.ts';
 import { cancelRequest } from '../../shared/contract/control.ts';
 import { isTerminalStatus, runStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { safeInput } from './accept/validate.ts';
@@ -8,8 +9,8 @@ import { cancelRun } from './cancel.ts';
 import { reach, type TenantClient } from './client-core.ts';
 import { cursorOf, entriesAfter, runListCursor, startOf, type IndexEntry } from './list-runs.ts';
 import { inGroups } from './read-run.ts';
-import { archivedRecords } from './record/archived-list.ts';
-import { fitsRecord, runFilter, whichFit, type RunFacts, type RunFilter } from './run-filter.ts';
+import { archivedRuns } from './record/archived-list.ts';
+import { fitsArchived, runFilter, whichFit, type RunFacts, type RunFilter } from './run-filter.ts';
 
 const groupSize = 500;
 /** Runs that one count reads from the archive. */
@@ -57,15 +58,15 @@ const maxFailures = 20;
 
 /** Counts the runs that a filter fits. Throws `validation`. */
 export async function countRuns(input: RunFilter, client: TenantClient): Promise<RunCounts> {
-  const filter = parseAs(runFilter, input, 'the filter is not valid');
+  const filter = parseAs(runFilter, cleanJson(input), 'the filter is not valid');
   const byStatus: Partial<Record<RunStatus, number>> = {};
   let total = 0;
   let scanned = 0;
   let archivedRead = 0;
   for await (const { fitting, looked, expired } of groupsOf(filter, client)) {
-    const archived = await archivedRecords(expired.slice(0, maxArchivedRead - archivedRead), client);
+    const archived = await archivedRuns(expired.slice(0, maxArchivedRead - archivedRead), client);
     archivedRead += expired.length;
-    const fits = [...archived.values()].filter((record) => fitsRecord(record, filter));
+    const fits = [...archived.values()].filter((run) => fitsArchived(run, filter)).map(({ record }) => record);
     for (const { status } of [...fitting, ...fits]) {
       byStatus[status as RunStatus] = (byStatus[status as RunStatus] ?? 0) + 1;
       total += 1;

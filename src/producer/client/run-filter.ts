@@ -5,7 +5,9 @@ import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { Keys } from '../../shared/state/keys.ts';
 import { microcents } from '../../shared/contract/money.ts';
-import { metadata, runStatus, type RunRecord, type RunRequest } from '../../shared/contract/run.ts';
+import { hasLabels, type Labelled } from '../../shared/contract/archive/labels.ts';
+import { metadata, runStatus, type RunRequest } from '../../shared/contract/run.ts';
+import type { ListedRun } from './record/archived-list.ts';
 
 /** A time with its zone. */
 export const runTime = z.iso.datetime({ offset: true, error: 'must be a time like 2026-11-21T09:00:00Z' });
@@ -58,7 +60,7 @@ export async function whichFit(
     ...(filter.minCostMicrocents === undefined ? [] : ['costMicrocents']),
   ];
   const found = await Promise.all(runIds.map((runId) => redis.hmget(keys.run(runId), ...fields)));
-  return found.map((values) => {
+  return found.map((values, at) => {
     const facts = Object.fromEntries(fields.map((field, i) => [field, values[i] ?? null]));
     const { status = null, tenant = null } = facts;
     if (status === null) return 'gone';
@@ -66,31 +68,33 @@ export async function whichFit(
     const { batch, metadata: labels } = parsed<Pick<RunRequest, 'batch' | 'metadata'>>(listedRequest);
     const { code: errorCode } = parsed<{ code: string }>(error);
     const cost = Number(facts['costMicrocents'] ?? 0);
-    const about = { status, agent, thread, parent, batch, errorCode, labels, cost };
+    const labelled = { runId: runIds[at] ?? '', metadata: labels };
+    const about = { status, agent, thread, parent, batch, errorCode, labelled, cost };
     return fits(about, filter) ? { status, tenant } : 'other';
   });
 }
 
-/** Does the filter fit this record? The time of creation is not looked at. */
-export function fitsRecord(record: RunRecord, filter: RunFilter): boolean {
-  const { status, request, error, costMicrocents: cost } = record;
-  const { agent, thread, batch, metadata: labels } = request;
+/** Does the filter fit this run of the archive? The time of creation is not looked at. */
+export function fitsArchived({ record, changedLabels: changed }: ListedRun, filter: RunFilter): boolean {
+  const { runId, status, request, error, costMicrocents: cost } = record;
+  const { agent, thread, batch } = request;
   const parent = record.parent?.runId;
-  return fits({ status, agent, thread, parent, batch, errorCode: error?.code, labels, cost }, filter);
+  const labelled = { runId, metadata: request.metadata, changed };
+  return fits({ status, agent, thread, parent, batch, errorCode: error?.code, labelled, cost }, filter);
 }
 
 interface Filtered extends Readonly<Record<FilteredName, string | null | undefined>> {
-  readonly labels: Readonly<Record<string, string>> | undefined;
+  readonly labelled: Labelled;
   readonly cost: number;
 }
 type FilteredName = 'status' | 'agent' | 'thread' | 'parent' | 'batch' | 'errorCode';
 
-function fits({ labels = {}, cost, ...plain }: Filtered, filter: RunFilter): boolean {
+function fits({ labelled, cost, ...plain }: Filtered, filter: RunFilter): boolean {
   const names = ['status', 'agent', 'thread', 'parent', 'batch', 'errorCode'] as const;
   return (
     cost >= (filter.minCostMicrocents ?? 0) &&
     names.every((name) => filter[name] === undefined || filter[name] === plain[name]) &&
-    Object.entries(filter.metadata ?? {}).every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
+    hasLabels(labelled, filter.metadata ?? {})
   );
 }
 

@@ -31,6 +31,12 @@ test('tail prints a run in a dialect, one event a line, also from the middle', a
   expect(await types('--after', '3')).toEqual(['completed 1']);
 });
 
+test('tail after the last event of a run that has ended says so, and ends as the run did', async () => {
+  const { run, env } = await endedRun();
+  const { code, stderr } = await millrace(['tail', run.runId, '--after', '999'], { env });
+  expect([code, stderr]).toEqual([0, expect.stringContaining('no event comes after that one: the run is completed')]);
+});
+
 test('a dialect is one of those that there are, and of one run', async () => {
   const { run, env } = await endedRun();
   const unknown = await millrace(['tail', run.runId, '--dialect', 'klingon'], { env });

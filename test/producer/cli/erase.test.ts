@@ -1,11 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { erasureKeyOf, noCounts } from '../../../src/shared/contract/erasure/receipt.ts';
-import { millrace } from './support/cli-process.ts';
+import { bin, millrace } from './support/cli-process.ts';
 
 const key = erasureKeyOf(Buffer.alloc(32, 1).toString('base64'));
 const about = {
@@ -46,6 +47,13 @@ const idsIn = (lines: string) =>
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line).receiptId);
+
+test('output that finds no room is no success', () => {
+  const full = openSync('/dev/full', 'w');
+  onTestFinished(() => closeSync(full));
+  const { status, stderr } = spawnSync(process.execPath, [bin, '--help'], { stdio: ['ignore', full, 'pipe'] });
+  expect([status, String(stderr)]).toEqual([1, expect.stringMatching(/^The output is not whole: .*ENOSPC/)]);
+});
 
 test('receipts are kept as they come, behind those of before, also when a later call fails', async () => {
   const { folder, erase } = await lostProducer();

@@ -50,11 +50,22 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
     print(event);
     if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
   }
+  if (!signal.aborted) return await endedBefore(runId, { cli, mill, printer });
   const why = timeout?.aborted ? 'not waiting any longer' : 'stopped following';
   printer.note(
     `${why}; the run continues. Follow it: ${callOf(cli)} tail ${runId} --after ${last}   Stop it: ${callOf(cli)} cancel ${runId}`,
   );
   return cli.interrupted.aborted ? exitCodes.interrupted : exitCodes.failed;
+}
+
+/** Nothing comes after the event that was named: the run has ended. */
+async function endedBefore(
+  runId: string,
+  { cli, mill, printer }: { readonly cli: Cli; readonly mill: Millrace; readonly printer: RunPrinter },
+): Promise<ExitCode> {
+  const { status } = await mill.get(runId);
+  printer.note(`no event comes after that one: the run is ${status}. See it: ${callOf(cli)} get ${runId}`);
+  return status === 'completed' ? exitCodes.ok : exitCodes.failed;
 }
 
 export function wentWell(event: RunEvent): boolean {

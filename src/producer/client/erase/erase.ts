@@ -147,7 +147,7 @@ async function eraseOne(erasing: Erasing, client: TenantClient): Promise<Rest> {
   if (why === 'gone' && thread !== undefined && (await threadEntries(thread, client)) === undefined)
     throw new RunError('not_found', `there is no thread ${thread}`);
   if (why === 'gone' && run !== undefined) throw await missingRun(run, client);
-  throw refusal(why, run ?? '');
+  throw refusal(why, run ?? `of thread ${thread}`);
 }
 
 function refusal(why: Reason, run: string): RunError {

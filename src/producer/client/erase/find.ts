@@ -1,5 +1,6 @@
 import { jsonText } from '../../../shared/base/json.ts';
 import type { ArchivedRun } from '../../../shared/contract/archive/archived-run.ts';
+import type { Labelled } from '../../../shared/contract/archive/labels.ts';
 import { quarantineQueue } from '../../../shared/contract/queues.ts';
 import { legibleRecord, legibleRequest } from '../../../shared/contract/run-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../../shared/contract/run.ts';
@@ -12,6 +13,7 @@ import { archivedRun, listedAtMs } from './archived.ts';
 export interface ErasableRun {
   readonly runId: string;
   readonly record: FoundRecord;
+  readonly labelled: Labelled;
   /** Where it can have jobs. */
   readonly queues: readonly string[];
   /** Has it not ended, as far as Redis knows? */
@@ -66,6 +68,7 @@ export async function findErasable(
   return {
     runId,
     record,
+    labelled: { runId, metadata: record.request.metadata, changed: readable(archived)?.changedLabels },
     // One in quarantine was in its own queue before.
     queues: known ? [...new Set([known.queue, queueOf(known.request)])] : await allQueues(client),
     isOpen: inRedis && known !== undefined && !isTerminalStatus(known.status),

@@ -1,4 +1,4 @@
-import { isRecord } from '../../../shared/base/json.ts';
+import { hasLabels, type Labels } from '../../../shared/contract/archive/labels.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { cursorOf, entriesAfter, startOf, type IndexEntry } from '../list-runs.ts';
 import { inGroups } from '../read-run.ts';
@@ -6,8 +6,6 @@ import { whichFit } from '../run-filter.ts';
 import { archivedRun } from './archived.ts';
 
 const pageSize = 200;
-
-type Labels = Readonly<Record<string, string>>;
 
 /** A run that fits, one of which only a record is left that cannot be read, or a place where the next call can go on. */
 export type Fitting =
@@ -52,11 +50,6 @@ async function fitsArchived(
 ): Promise<'fits' | 'unreadable' | undefined> {
   const archived = await archivedRun(runId, client);
   if (archived === undefined || archived === 'unreadable') return archived;
-  return hasLabels(archived.record.request.metadata, labels) ? 'fits' : undefined;
-}
-
-/** Does metadata have each of these keys with exactly this value? */
-export function hasLabels(metadata: unknown, labels: Labels): boolean {
-  if (!isRecord(metadata)) return false;
-  return Object.entries(labels).every(([key, value]) => Object.hasOwn(metadata, key) && metadata[key] === value);
+  const { record, changedLabels: changed } = archived;
+  return hasLabels({ runId, metadata: record.request.metadata, changed }, labels) ? 'fits' : undefined;
 }

@@ -7,7 +7,7 @@ import type { TenantClient } from '../client-core.ts';
 import { inGroups, waitForEnd } from '../read-run.ts';
 import { eraseLines, isBatchOpen } from './batch-lines.ts';
 import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun, type KnownParents } from './find.ts';
-import { hasLabels } from './fitting.ts';
+import { hasLabels } from '../../../shared/contract/archive/labels.ts';
 import { stillReferredTo, textOfThread } from './references.ts';
 import { countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';
@@ -191,7 +191,7 @@ async function parentOutside(
     if (parentId === undefined || runs.has(parentId)) continue;
     const parent = await findErasable(parentId, client);
     if (!parent?.inRedis && !parent?.isArchived) continue;
-    const fits = asked.metadata !== undefined && hasLabels(parent.record.request.metadata, asked.metadata);
+    const fits = asked.metadata !== undefined && hasLabels(parent.labelled, asked.metadata);
     return fits ? 'fits' : 'child';
   }
   return undefined;

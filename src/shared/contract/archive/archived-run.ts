@@ -6,6 +6,7 @@ import { isDelta } from '../event.ts';
 import { type JournalEntry, journalEntry } from '../journal/journal.ts';
 import { legibleRecord } from '../run-record.ts';
 import type { RunRecord } from '../run.ts';
+import { changedLabels } from './labels.ts';
 import { childView } from './run-steps.ts';
 
 export const archivedRunVersion = 2;
@@ -27,6 +28,8 @@ const aboutRun = z.object({
   children: z.array(childView).readonly(),
   /** When the first token of each step arrived, by the number of the step: the delta itself is not kept. */
   firstTokens: z.record(z.string(), z.string()),
+  /** See there. */
+  changedLabels: changedLabels.optional(),
   /** Parts were too long, or were gone when it was written. */
   truncated: z.literal(true).optional(),
 });

@@ -146,5 +146,8 @@ export function verifyReceipt(receipt: unknown, publicKey: string): boolean {
   if (!parsed.success || bytes.length !== seedBytes) return false;
   const key = createPublicKey({ key: Buffer.concat([publicHead, bytes]), format: 'der', type: 'spki' });
   const { keyId, signature, ...rest } = parsed.data;
-  return keyId === viewOfKey(key).keyId && verify(null, textOf(rest), key, Buffer.from(signature, 'base64'));
+  const bits = Buffer.from(signature, 'base64');
+  // The last digit has bits that say nothing: any would do.
+  const isExact = bits.toString('base64') === signature;
+  return isExact && keyId === viewOfKey(key).keyId && verify(null, textOf(rest), key, bits);
 }

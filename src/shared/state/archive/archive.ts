@@ -87,8 +87,15 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
     ttlS,
     write: async (runs) => await writeRuns(deps, runs),
     async read(tenant, runId) {
-      const found = await readBlob(ownerOf(runId));
-      return found !== undefined && tenantOfArchived(found) === tenant ? archivedFrom(found, runId) : undefined;
+      try {
+        const found = await readBlob(ownerOf(runId));
+        return found !== undefined && tenantOfArchived(found) === tenant ? archivedFrom(found, runId) : undefined;
+      } catch (error) {
+        // Whose it is cannot be read either. That it is there is nothing for other tenants.
+        const isOwn = async () => (await reach((redis) => redis.zscore(keys.index(tenant), runId))) !== null;
+        if (isUnavailable(error) || (await isOwn())) throw error;
+        return undefined;
+      }
     },
     async drop(tenant, run) {
       const { runId } = run;

@@ -14,7 +14,7 @@ import { noteArchived, type SettledRun } from '../../../shared/state/archive/due
 import { type EndedRun, readChildren, readEnded } from '../../../shared/state/archive/ended-run.ts';
 import type { RunKeySpace } from '../../../shared/state/script.ts';
 import type { LoadedAgent } from '../../agents/loaded-agent.ts';
-import { archivedLines } from './archived-lines.ts';
+import { archivedLines, changedLabels } from './archived-lines.ts';
 import { readEarlier } from './earlier-events.ts';
 
 export interface ArchiveRunDeps {
@@ -82,7 +82,15 @@ async function draftOf(found: EndedRun | undefined, deps: ArchiveRunDeps): Promi
   const { lines, isCut } = archivedLines(found, deps.redactor);
   const firstTokens = { ...earlier?.firstTokens, ...found.firstTokens };
   const truncated = isCut || earlier?.isCut ? (true as const) : undefined;
-  const about = { runId, tenant, definition, children, firstTokens, truncated };
+  const about = {
+    runId,
+    tenant,
+    definition,
+    children,
+    firstTokens,
+    truncated,
+    changedLabels: changedLabels(found, lines),
+  };
   const text = archivedText(about, lines + (earlier?.lines ?? ''));
   return { runId, endedAt, written: { runId, createdAt, endedAt, ttlS, text } };
 }

@@ -1,6 +1,7 @@
-import { isRecord } from '../../../shared/base/json.ts';
+import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import { cutText, type Redactor } from '../../../shared/base/redact.ts';
 import { lineKinds } from '../../../shared/contract/archive/archived-run.ts';
+import { type ChangedLabels, changedLabelsOf } from '../../../shared/contract/archive/labels.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
 import { mayHoldSecrets, withBody, withoutSecrets } from './without-secrets.ts';
 
@@ -25,6 +26,21 @@ export function archivedLines({ lines }: EndedRun, redactor: Redactor): { lines:
     : lines;
   const clean = redactor.secrets(masked);
   return clean.length <= maxChars ? { lines: clean, isCut: false } : { lines: fitted(clean), isCut: true };
+}
+
+/** The labels of a run that are not in its lines as it was given them. */
+export function changedLabels({ runId, facts }: EndedRun, lines: string): ChangedLabels | undefined {
+  const { request = '' } = facts;
+  if (!request.includes('"metadata"')) return undefined;
+  const start = `\n${lineKinds.field}request `;
+  const from = lines.indexOf(start) + start.length;
+  if (lines.startsWith(`${request}\n`, from)) return undefined;
+  return changedLabelsOf(runId, metadataIn(request), metadataIn(lines.slice(from, lines.indexOf('\n', from))));
+}
+
+function metadataIn(request: string): unknown {
+  const found = jsonOr(request);
+  return isRecord(found) ? found['metadata'] : undefined;
 }
 
 /** The same, small enough. Long texts become shorter first; then the events in the middle go, then the journal. */

@@ -39,3 +39,12 @@ test.each([
   expect(verifyReceipt(JSON.parse(text), publicKey)).toBe(true);
   expect(verifyReceipt(JSON.parse(text.replace(from, to)), publicKey)).toBe(false);
 });
+
+test('no other digits of the same signature verify', () => {
+  const digits = signed.signature.slice(0, -2);
+  const last = digits.charCodeAt(digits.length - 1);
+  const others = [...Array(3)].map((_, i) => `${digits.slice(0, -1)}${String.fromCharCode(last + i + 1)}==`);
+  const same = others.filter((other) => Buffer.from(other, 'base64').equals(Buffer.from(signed.signature, 'base64')));
+  expect(same).not.toEqual([]);
+  for (const signature of same) expect(verifyReceipt({ ...signed, signature }, publicKey)).toBe(false);
+});
