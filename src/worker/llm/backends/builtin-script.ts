@@ -94,10 +94,10 @@ function numberFor(schema: Schema, input: string): number {
   );
 }
 
-/** The first thing that looks like a link, a number or an id (`#7`, `A-1042`), else the whole input. */
+/** The first thing that looks like a link, a number or an id (`#7`, `A-1042`), else the input as it is shown. */
 function textFor(input: string): string {
   const found = /https?:\/\/\S+|#?[A-Za-z]*[-_]?\d[\w.-]*/.exec(input)?.[0];
-  return found?.replace(/^#|[.,;:!?]+$/g, '') ?? input;
+  return found?.replace(/^#|[.,;:!?]+$/g, '') ?? shown(input);
 }
 
 function shown(text: string): string {

@@ -70,10 +70,29 @@ export function createScriptedProvider(
     acceptsSensitivity: ['public', 'internal', 'secret'],
     async generate(request, onPart, signal) {
       if (signal.aborted) throw cancelledCall(id, signal);
-      const answer = await script(request, signal);
+      const answer = withinLimit(await script(request, signal), request);
       return await play(answer, request, onPart, signal, { id, clock });
     },
   };
+}
+
+/** What the caller lets a model say, as real models keep to it. A script that tells its usage says itself what it did. */
+function withinLimit(answer: ScriptedAnswer, { maxOutputTokens }: LlmRequest): ScriptedAnswer {
+  if (maxOutputTokens === undefined || answer.usage || outputCharsOf(answer) <= maxOutputTokens * charsPerToken)
+    return answer;
+  let left = maxOutputTokens * charsPerToken;
+  const take = (text: string) => {
+    const kept = text.slice(0, left).toWellFormed();
+    left -= kept.length;
+    return kept;
+  };
+  const reasoning = take(answer.reasoning ?? '');
+  const text = piecesOf(answer.text).map(take);
+  const toolCalls = (answer.toolCalls ?? []).flatMap((call) => {
+    left -= call.name.length;
+    return left > 0 ? [{ ...call, args: take(argsText(call.args)) }] : [];
+  });
+  return { ...answer, reasoning, text: text.filter(Boolean), toolCalls, finishReason: 'length' };
 }
 
 async function play(
@@ -129,11 +148,15 @@ function argsText(args: unknown): string {
 }
 
 function estimate(request: LlmRequest, answer: ScriptedAnswer): Usage {
-  const calls = (answer.toolCalls ?? []).reduce((sum, call) => sum + call.name.length + argsText(call.args).length, 0);
   const files = filesOfRequest(request).reduce((sum, file) => sum + fileTokensOf(file), 0);
   const input = files + tokens(request.messages.reduce((sum, message) => sum + lengthOf(message), 0));
-  const output = tokens((answer.reasoning?.length ?? 0) + piecesOf(answer.text).join('').length + calls);
+  const output = tokens(outputCharsOf(answer));
   return { input, output, cached: 0, cacheWrite: 0, total: input + output };
+}
+
+function outputCharsOf({ reasoning = '', text, toolCalls = [] }: ScriptedAnswer): number {
+  const calls = toolCalls.reduce((sum, call) => sum + call.name.length + argsText(call.args).length, 0);
+  return reasoning.length + piecesOf(text).join('').length + calls;
 }
 
 function lengthOf(message: LlmRequest['messages'][number]): number {

@@ -91,6 +91,17 @@ describe('the scripted provider', () => {
     expect(answer).toMatchObject({ incompleteToolCalls: [{ name: 'buy' }], message: { parts: [] } });
   });
 
+  test('an answer keeps to the limit of the request, as that of a real model does', async () => {
+    const cut = await playScript(always('word '.repeat(100)), { maxOutputTokens: 5 });
+    expect([cut.answer.finishReason, cut.answer.usage?.output]).toEqual(['length', 5]);
+    expect(cut.answer.message.parts).toEqual([{ type: 'text', text: 'word word word word ' }]);
+    const call = await playScript(callsTool('lookup_order', { order: 'x'.repeat(500) }), { maxOutputTokens: 50 });
+    expect(call.answer).toMatchObject({ finishReason: 'length', incompleteToolCalls: [{ name: 'lookup_order' }] });
+    expect(call.answer.usage?.output).toBeLessThanOrEqual(50);
+    const whole = await playScript(always('word'), { maxOutputTokens: 5 });
+    expect(whole.answer.finishReason).toBe('stop');
+  });
+
   test('delays pass on the clock and an abort in one of them is a cancellation', async () => {
     const cancel = new AbortController();
     const sleeps: number[] = [];
