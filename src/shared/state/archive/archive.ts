@@ -200,7 +200,8 @@ async function makeRoom(
   }
 }
 
+/** A hundred at once, at most. */
 async function dropKept(deps: ArchiveDeps, blobs: Blobs, runIds: readonly string[]): Promise<void> {
-  for (const runId of runIds) await blobs.drop(ownerOf(runId));
+  await Promise.all(runIds.map((runId) => blobs.drop(ownerOf(runId))));
   if (blobs.kind === 'redis') await forgetKept(deps, runIds);
 }
