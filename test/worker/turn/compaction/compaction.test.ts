@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { zeroUsage } from '../../../../src/shared/contract/money.ts';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { LlmError } from '../../../../src/worker/llm/errors.ts';
 import { promptTokensOf } from '../../../../src/worker/llm/cost.ts';
@@ -170,7 +171,7 @@ test('a summary at the beginning of the conversation, made by an earlier run, is
 test.each([
   ['the summarizer fails', () => outage()],
   ['it writes nothing', () => ({ text: ' ' })],
-  ['its summary is longer than what it stands for', () => ({ text: 'word '.repeat(20_000) })],
+  ['its summary is longer than what it stands for', () => ({ text: 'word '.repeat(20_000), usage: wordy })],
   ['its provider refuses the content', () => ({ text: 'a', finishReason: 'content_filter' as const })],
 ])('where %s the run goes on with the whole conversation, and what was paid is counted', async (_, summaries) => {
   const initial = turnsOf(9, 800);
@@ -186,6 +187,9 @@ test.each([
   expect(world.events.filter(({ type }) => type.includes('error'))).toEqual([]);
   expect(outcome.state.usage.byModel['small']).toMatchObject({ attemptCount: 1 });
 });
+
+/** Of a model that does not keep to the limit of its answer. */
+const wordy = { ...zeroUsage, output: 25_000, total: 25_000 };
 
 function outage() {
   return { error: { kind: 'overloaded' as const, status: 500 } };
