@@ -1,6 +1,7 @@
 import { isTerminal, type EventOf, type RunEvent } from '../shared/contract/event.ts';
 import { flowDecision, type FlowDecision, type FlowFinding } from '../shared/contract/flow.ts';
 import type { ToolErrorKind } from '../shared/base/errors.ts';
+import { handoffToolName } from '../worker/tools/builtin/agents.ts';
 import type { ToolLog } from './stand-ins.ts';
 
 /** One tool call of a run, or of a run that worked for it. */
@@ -9,7 +10,7 @@ export interface TestCall {
   /** What the tool was given: as a person has changed it, where one has. Of a refused call: what the model asked for. */
   readonly args: Readonly<Record<string, unknown>>;
   /**
-   * `done`: the tool answered. `failed`: it threw, took too long, or its answer was refused. `refused`: it never ran, because of a
+   * `done`: the tool answered, or another agent took over. `failed`: it threw, took too long, or its answer was refused. `refused`: it never ran, because of a
    * person, a rule, its arguments or the end of the run; see `error`. `waiting`: it has not ended.
    */
   readonly status: 'done' | 'failed' | 'refused' | 'waiting';
@@ -92,6 +93,14 @@ export function callsOf(events: readonly RunEvent[], log: ToolLog): TestCall[] {
       case 'tool.execute.error':
         conclude(find(event), event, log);
         break;
+      case 'handoff': {
+        const name = handoffToolName(event.toAgentId);
+        const call = calls.findLast(
+          (one) => one.runId === event.runId && one.status === 'waiting' && one.name === name,
+        );
+        if (call) Object.assign(call, { status: 'done', durationMs: 0 });
+        break;
+      }
       default:
         if (isTerminal(event)) endWith(event.runId);
     }

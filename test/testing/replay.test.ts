@@ -13,7 +13,7 @@ import {
   type ModelScript,
   type ScriptedAnswer,
 } from '../../src/testing/index.ts';
-import { defineAgent, defineTool, type Agent } from '../../src/worker/index.ts';
+import { defineAgent, defineTool, filters, type Agent } from '../../src/worker/index.ts';
 import { exportOf } from '../support/export-of.ts';
 
 const mayNotRun = (): never => {
@@ -333,4 +333,31 @@ test('a script of a recorded answer runs again, and its calls get their recorded
   assertNoDepartures(replay);
   const results = replay.run.calls.map(({ name, result }) => [name, result]);
   expect(results).toEqual([['code_execute', '3'], ...[1, 2].map((n) => ['lookup', { found: n }])]);
+});
+
+test('a run that hands over goes the same way again, and the handoff is done', async () => {
+  const handing = (filter?: () => never) =>
+    defineAgent({
+      id: 'reception',
+      model: 'gpt-5.2-mini',
+      handoffs: filter ? [{ agent: 'clerk', filter: filters.custom(filter) }] : ['clerk'],
+    });
+  const present = (agent: Agent) => ({ agent, agents: [clerk()], loadTask: mayNotRun, capabilities: {} });
+  const recordedFor = async (agent: Agent) =>
+    await exportOf(agent, 'Where is order 7?', {
+      provider: scriptedModel([calls('transfer_to_clerk'), calls('lookup_order', { order: '7' }), 'It was shipped.']),
+      agents: [clerk(tools(true))],
+    });
+  const replay = await replayExport(await recordedFor(handing()), present(handing()));
+  assertNoDepartures(replay);
+  expect(replay.run.calls).toMatchObject([
+    { name: 'transfer_to_clerk', status: 'done', durationMs: 0, agent: 'reception' },
+    { name: 'lookup_order', status: 'done', agent: 'clerk' },
+  ]);
+  const broken = handing(() => {
+    throw new Error('no filter');
+  });
+  const failed = await recordedFor(broken);
+  expect(failed.run.status).toBe('failed');
+  assertNoDepartures(await replayExport(failed, present(broken)));
 });

@@ -4,6 +4,7 @@ import type { CallView, StepView } from '../../shared/contract/archive/run-steps
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import type { LlmRequest } from '../../worker/llm/provider.ts';
 import type { LoadedAgent } from '../../worker/agents/loaded-agent.ts';
+import { handoffPrefix } from '../../worker/tools/names.ts';
 import { systemText } from '../../worker/prompt/system-prompt.ts';
 import { firstDifference, shown } from '../difference.ts';
 import type { TestCall } from '../test-calls.ts';
@@ -126,7 +127,8 @@ function callDepartures({ recorded, calls: own, isAsked }: Replayed, isLive: boo
     // Some providers number the calls of each answer anew: those of one id are in the order of their steps.
     const at = isLive ? index : left.findIndex(({ toolCallId }) => toolCallId === call.toolCallId);
     const now = isLive ? own[at] : at < 0 ? undefined : left.splice(at, 1)[0];
-    return now ? fates({ step, call }, now, isAsked(now)) : [];
+    if (!now || endsWithBoth({ step, call }, now, recorded)) return [];
+    return fates({ step, call }, now, isAsked(now));
   });
 }
 
@@ -159,6 +161,12 @@ function otherCall(recorded: readonly RecordedCall[], own: readonly TestCall[]):
     };
   }
   return undefined;
+}
+
+/** Did another agent take over neither then nor now? The handoff ended the run, and has no error of its own. */
+function endsWithBoth({ step, call }: RecordedCall, now: TestCall, { steps: { steps } }: RunExport): boolean {
+  if (!call.toolName.startsWith(handoffPrefix) || now.status !== 'refused' || now.error) return false;
+  return steps.every(({ stepNumber }) => stepNumber <= step.stepNumber);
 }
 
 /** What became of a call then and now. */
