@@ -1,12 +1,14 @@
 import { longestTimerMs, type Clock } from '../shared/base/clock.ts';
 import { RunError } from '../shared/base/errors.ts';
 import type { AgentDefinition } from '../shared/contract/agent/agent.ts';
+import type { RunEvent } from '../shared/contract/event.ts';
 import { serverPrefix, serverTool } from '../shared/contract/agent/mcp.ts';
 import type { LoadedAgent } from '../worker/agents/loaded-agent.ts';
 import type { ToolServices } from '../worker/agents/toolkit.ts';
 import type { TestSeams } from '../worker/local/create-agent.ts';
 import { ToolOutput, type Tool, type ToolContext } from '../worker/tools/tool.ts';
 import { grantsOf } from '../worker/tools/names.ts';
+import { callKey, CurrentSteps } from './current-steps.ts';
 
 /** Takes any function of the arguments, whatever type it gives them: they have passed the tool's own schema. */
 interface Bivariant {
@@ -20,21 +22,30 @@ interface Bivariant {
  */
 export type StandIn = Bivariant['run'] | 'hangs';
 
-/** What tools did, by run and call. */
+/** A call for which the code of the tool, or its stand-in, has run. It has a result once it has answered. */
+interface RanCall {
+  result?: unknown;
+}
+
+/** What tools did, by run, step and call. */
 export class ToolLog {
-  readonly #done = new Map<string, { readonly result?: unknown }>();
+  readonly #steps = new CurrentSteps();
+  readonly #ran = new Map<string, RanCall>();
 
-  /** Has the code of the tool, or its stand-in, run for this call? Its result, once it has answered. */
-  of(runId: string, toolCallId: string): { readonly result?: unknown } | undefined {
-    return this.#done.get(`${runId} ${toolCallId}`);
+  /** Gets the events of the runs, so that it knows at which step they are. */
+  saw(event: RunEvent): void {
+    this.#steps.saw(event);
   }
 
-  started({ runId, toolCallId }: ToolContext): void {
-    this.#done.set(`${runId} ${toolCallId}`, {});
+  /** Undefined: no code ran for this call. */
+  of(call: Parameters<typeof callKey>[0]): Readonly<RanCall> | undefined {
+    return this.#ran.get(callKey(call));
   }
 
-  answered({ runId, toolCallId }: ToolContext, value: unknown): void {
-    this.#done.set(`${runId} ${toolCallId}`, { result: value instanceof ToolOutput ? value.value : value });
+  started({ runId, toolCallId }: ToolContext): RanCall {
+    const ran = {};
+    this.#ran.set(callKey({ runId, stepNumber: this.#steps.of(runId), toolCallId }), ran);
+    return ran;
   }
 }
 
@@ -77,9 +88,9 @@ function watched(tool: Tool, execute: Tool['execute'], log: ToolLog): Tool {
   return {
     ...tool,
     async execute(args, context) {
-      log.started(context);
+      const ran = log.started(context);
       const value = await execute(args, context);
-      log.answered(context, value);
+      ran.result = value instanceof ToolOutput ? value.value : value;
       return value;
     },
   };

@@ -192,6 +192,7 @@ class Watch {
 
   take(events: readonly RunEvent[]): void {
     this.#events.push(...events);
+    for (const event of events) this.tools.saw(event);
   }
 
   async ask(

@@ -2,6 +2,7 @@ import { isTerminal, type EventOf, type RunEvent } from '../shared/contract/even
 import { flowDecision, type FlowDecision, type FlowFinding } from '../shared/contract/flow.ts';
 import type { ToolErrorKind } from '../shared/base/errors.ts';
 import { handoffToolName } from '../worker/tools/builtin/agents.ts';
+import { callKey, CurrentSteps } from './current-steps.ts';
 import type { ToolLog } from './stand-ins.ts';
 
 /** One tool call of a run, or of a run that worked for it. */
@@ -22,6 +23,9 @@ export interface TestCall {
   /** The agent whose model asked for it. */
   readonly agent: string | undefined;
   readonly runId: string;
+  /** The step whose answer asked for it, or for the script that made it. */
+  readonly stepNumber: number;
+  /** Names it within its step: some providers number the calls of each answer anew. */
   readonly toolCallId: string;
   /** By the clock of the run, in milliseconds. Absent: it has not ended. */
   readonly durationMs?: number;
@@ -44,24 +48,28 @@ const beforeTheTool: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
 /** The calls that events are about, in the order in which models asked for them. */
 export function callsOf(events: readonly RunEvent[], log: ToolLog): TestCall[] {
   const calls: Open[] = [];
+  const steps = new CurrentSteps();
   const latest = new Map<string, Open>();
-  const find = ({ runId, toolCallId }: { readonly runId: string; readonly toolCallId: string }) =>
-    latest.get(`${runId} ${toolCallId}`);
+  const keyOf = ({ runId, toolCallId }: { readonly runId: string; readonly toolCallId: string }) =>
+    callKey({ runId, stepNumber: steps.of(runId), toolCallId });
+  const find = (event: Parameters<typeof keyOf>[0]) => latest.get(keyOf(event));
   const begin = (event: EventOf<'tool.call.start' | 'tool.execute.start'>): Open => {
     const { runId, toolCallId, toolName: name, agentId: agent } = event;
-    const call: Open = { name, args: {}, status: 'waiting', agent, runId, toolCallId };
+    const stepNumber = steps.of(runId);
+    const call: Open = { name, args: {}, status: 'waiting', agent, runId, stepNumber, toolCallId };
     calls.push(call);
-    latest.set(`${runId} ${toolCallId}`, call);
+    latest.set(keyOf(event), call);
     return call;
   };
   // A refusal or a failure that ends the run has no event of its own.
   const endWith = (runId: string) => {
     for (const call of calls) {
       if (call.runId !== runId || call.status !== 'waiting') continue;
-      call.status = log.of(runId, call.toolCallId) ? 'failed' : 'refused';
+      call.status = log.of(call) ? 'failed' : 'refused';
     }
   };
   for (const event of events) {
+    steps.saw(event);
     switch (event.type) {
       case 'tool.call.start':
         begin(event);
@@ -114,7 +122,7 @@ function conclude(
   log: ToolLog,
 ): void {
   if (!call) return;
-  const ran = log.of(event.runId, event.toolCallId);
+  const ran = log.of(call);
   call.durationMs = event.durationMs;
   if (event.type === 'tool.execute.end') {
     call.status = 'done';

@@ -361,3 +361,71 @@ test('a run that hands over goes the same way again, and the handoff is done', a
   expect(failed.run.status).toBe('failed');
   assertNoDepartures(await replayExport(failed, present(broken)));
 });
+
+/** A call as providers give it that number those of each answer anew. */
+const numbered = (name: string, args: Record<string, unknown>) => ({ toolCalls: [{ id: 'call_0', name, args }] });
+
+test('a call that is refused now is a departure, also where a later one has its id', async () => {
+  const run = await exportOf(support({}, tools(true)), 'Where are they?', {
+    provider: scriptedModel([
+      numbered('lookup_order', { order: '7777' }),
+      numbered('lookup_order', { order: '8' }),
+      numbered('lookup_order', { order: '9999' }),
+      'There.',
+    ]),
+  });
+  const [lookup, refund] = tools(false);
+  const strict = defineTool({
+    name: 'lookup_order',
+    description: 'Finds an order by its number.',
+    inputSchema: z.object({ order: z.string().max(3) }),
+    effect: 'read',
+    execute: mayNotRun,
+  });
+  const replay = await replayExport(run, support({ tools: [strict, refund as never] }));
+  expect(replay.departures).toMatchObject([{ kind: 'tools' }, { kind: 'refused', stepNumber: 1 }]);
+  const statuses = replay.run.calls.map(({ status, stepNumber }) => [stepNumber, status]);
+  expect(statuses).toEqual([
+    [1, 'refused'],
+    [2, 'done'],
+    [3, 'refused'],
+  ]);
+  expect((await replayExport(run, support({ tools: [lookup as never, refund as never] }))).departures).toEqual([]);
+});
+
+test('a run that corrects its arguments under the same id goes the same way again', async () => {
+  const run = await exportOf(support({}, tools(true)), 'Where is it?', {
+    provider: scriptedModel([
+      numbered('lookup_order', { order: 7 }),
+      numbered('lookup_order', { order: '7' }),
+      'It was shipped.',
+    ]),
+  });
+  const replay = await replayExport(run, support());
+  assertNoDepartures(replay);
+  expect(replay.run.calls).toMatchObject([{ status: 'refused' }, { status: 'done' }]);
+});
+
+test('what a person decided is that of the step, also where calls of several steps have one id', async () => {
+  const verdicts = [
+    { granted: false, reason: 'not this one' },
+    { granted: true, updatedArgs: { order: '8', amountUsd: 1 } },
+  ];
+  let asked = 0;
+  const run = await exportOf(support({}, tools(true)), 'Pay them.', {
+    provider: scriptedModel([
+      numbered('refund', { order: '7', amountUsd: 20 }),
+      numbered('refund', { order: '8', amountUsd: 20 }),
+      numbered('lookup_order', { order: '8' }),
+      'Paid.',
+    ]),
+    onPending: async () => verdicts[asked++],
+  });
+  const replay = await replayExport(run, support());
+  assertNoDepartures(replay);
+  expect(replay.run.calls).toMatchObject([
+    { name: 'refund', status: 'refused', error: { kind: 'approval_denied' } },
+    { name: 'refund', status: 'done', args: { order: '8', amountUsd: 1 } },
+    { name: 'lookup_order', status: 'done' },
+  ]);
+});

@@ -316,3 +316,15 @@ test('rules of the agent hold in a test', async () => {
   assertCalls(done, []);
   assertCalls(done, [{ name: 'refund', status: 'refused' }]);
 });
+
+test('calls of several steps that have one id have their own results, and those that never ran are refused', async () => {
+  const look = (order: unknown) => ({ toolCalls: [{ id: 'call_0', name: 'lookup_order', args: { order } }] });
+  const { calls: seen } = await run([look(5), look('one'), look('two'), 'There.'], {
+    tools: { lookup_order: ({ order }) => ({ state: `${String(order)} is there` }) },
+  });
+  expect(seen.map(({ stepNumber, status, result }) => [stepNumber, status, result])).toEqual([
+    [1, 'refused', undefined],
+    [2, 'done', { state: 'one is there' }],
+    [3, 'done', { state: 'two is there' }],
+  ]);
+});

@@ -122,11 +122,8 @@ function callDepartures({ recorded, calls: own, isAsked }: Replayed, isLive: boo
     const other = otherCall(steps, own);
     if (other) return [other];
   }
-  const left = [...own];
   return steps.flatMap(({ step, call }, index): Departure[] => {
-    // Some providers number the calls of each answer anew: those of one id are in the order of their steps.
-    const at = isLive ? index : left.findIndex(({ toolCallId }) => toolCallId === call.toolCallId);
-    const now = isLive ? own[at] : at < 0 ? undefined : left.splice(at, 1)[0];
+    const now = isLive ? own[index] : own.find((one) => isSameCall(one, { step, call }));
     if (!now || endsWithBoth({ step, call }, now, recorded)) return [];
     return fates({ step, call }, now, isAsked(now));
   });
@@ -135,6 +132,10 @@ function callDepartures({ recorded, calls: own, isAsked }: Replayed, isLive: boo
 interface RecordedCall {
   readonly step: StepView;
   readonly call: CallView;
+}
+
+function isSameCall({ stepNumber, toolCallId }: TestCall, { step, call }: RecordedCall): boolean {
+  return stepNumber === step.stepNumber && toolCallId === call.toolCallId;
 }
 
 /** The first call that differs from the recorded ones, in their order. */

@@ -6,11 +6,14 @@ import type { ScriptedAnswer } from '../../worker/llm/backends/scripted.ts';
 import { LlmError, llmErrorKind } from '../../worker/llm/errors.ts';
 import type { LlmRequest } from '../../worker/llm/provider.ts';
 import type { PersonVerdict } from '../../worker/local/drive.ts';
+import { isAskAbout } from '../../worker/tools/execute/ask-id.ts';
 import { ToolError } from '../../worker/tools/tool-error.ts';
 import type { Tool, ToolContext } from '../../worker/tools/tool.ts';
+import { CurrentSteps } from '../current-steps.ts';
 
 /** A call of the replay, and the names by which the recorded run may have called its tool. */
 interface WantedCall {
+  /** Its own id, or the one under which people decide about it. */
   readonly toolCallId: string;
   readonly names: readonly string[];
   readonly args: unknown;
@@ -19,6 +22,11 @@ interface WantedCall {
 /** A call of a model, or of a script. */
 type AnyCall = CallView | CallView['inner'][number];
 
+interface FoundCall {
+  readonly stepNumber: number;
+  readonly call: AnyCall;
+}
+
 /** What a run was answered, by models, tools and people, for one that is to do the same again. */
 export class RecordedRun {
   readonly #export: RunExport;
@@ -26,6 +34,8 @@ export class RecordedRun {
   readonly #bound = new Map<string, RunExport>();
   /** By run of the replay: the call that it does for its parent. */
   readonly #asked = new Map<string, { readonly toolName: string; readonly args: unknown }>();
+  /** Of the runs of the replay. */
+  readonly #steps = new CurrentSteps();
   /** Calls whose results were given. */
   readonly #taken = new Set<AnyCall>();
 
@@ -41,6 +51,7 @@ export class RecordedRun {
   /** Watches the replay: its first run repeats the recorded one, every other run a child of what its parent repeats. */
   saw(event: RunEvent): void {
     const { runId, parentRunId, agentId } = event;
+    this.#steps.saw(event);
     if (!this.#bound.has(runId)) {
       const found = parentRunId === undefined ? this.#export : this.#childFor(runId, parentRunId, agentId);
       if (found) this.#bound.set(runId, found);
@@ -48,6 +59,11 @@ export class RecordedRun {
     if (event.type !== 'run.suspended') return;
     for (const { kind, id, toolName, args } of event.pending)
       if (kind === 'child' && id !== undefined && toolName !== undefined) this.#asked.set(id, { toolName, args });
+  }
+
+  /** The step that a run of the replay is at. */
+  stepOf(runId: string): number {
+    return this.#steps.of(runId);
   }
 
   /** The recorded run that did the same call. Where no call is like it: the next one of the agent. */
@@ -90,16 +106,22 @@ export class RecordedRun {
     return isText ? content : jsonOr(content, content);
   }
 
-  /** A call of the recorded run: the same one by its id, or else one of the same tool with the same arguments. */
+  /**
+   * A call of the recorded run: the same one by its id, that of the same step first, or else one of the same tool with the same
+   * arguments.
+   */
   callOf(runId: string, { toolCallId, names, args }: WantedCall): AnyCall | undefined {
-    const all: AnyCall[] = callsIn(this.#bound.get(runId)).flatMap((call) => [call, ...call.inner]);
-    const calls = all.filter(({ toolName }) => names.includes(toolName));
-    const isFree = (call: AnyCall) => !this.#taken.has(call);
-    // Some providers number the calls of each answer anew.
-    const same = calls.filter((call) => call.toolCallId === toolCallId);
+    const step = this.stepOf(runId);
+    const calls = (this.#bound.get(runId)?.steps.steps ?? []).flatMap(({ stepNumber, calls: own }) =>
+      own.flatMap((call): FoundCall[] => [call, ...call.inner].map((found) => ({ stepNumber, call: found }))),
+    );
+    const named = calls.filter(({ call }) => names.includes(call.toolName));
+    const same = named.filter(({ call, stepNumber }) => isAskAbout(toolCallId, call.toolCallId, stepNumber));
     const wanted = canonicalJson(args);
-    const alike = calls.filter((call) => canonicalJson(call.args) === wanted);
-    return same.find(isFree) ?? same.at(-1) ?? alike.find(isFree) ?? alike[0];
+    const alike = named.filter(({ call }) => canonicalJson(call.args) === wanted);
+    const isFree = ({ call }: FoundCall) => !this.#taken.has(call);
+    const here = same.find(({ stepNumber }) => stepNumber === step);
+    return (here ?? same.find(isFree) ?? same.at(-1) ?? alike.find(isFree) ?? alike[0])?.call;
   }
 
   /** What a person decided about a call. Undefined: no person was asked. */

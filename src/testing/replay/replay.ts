@@ -9,6 +9,7 @@ import { definitionRecord } from '../../worker/agents/definition-record.ts';
 import type { Agent } from '../../worker/agents/define-agent.ts';
 import type { LoadedAgent } from '../../worker/agents/loaded-agent.ts';
 import type { LlmProvider } from '../../worker/llm/provider.ts';
+import { isAskAbout } from '../../worker/tools/execute/ask-id.ts';
 import { FakeClock } from '../fake-clock.ts';
 import type { FolderAgent } from '../folder-agent.ts';
 import { scriptedModel } from '../scripted-model.ts';
@@ -65,7 +66,7 @@ export async function replayExport(
   refuseOrchestrated(recorded);
   const known = new RecordedRun(recorded);
   const servers = new ServerTools(recorded);
-  const asked = new Set<string>();
+  const asked: { readonly runId: string; readonly stepNumber: number; readonly askId: string }[] = [];
   let agents: ReadonlyMap<string, LoadedAgent> = new Map();
   const clock = new FakeClock({ startAt: before.startedAt ?? before.createdAt, skipWaits: true });
   const tested = testAgentWith(
@@ -78,7 +79,7 @@ export async function replayExport(
     {
       inPlaceOf: (tool) => (args, context) => known.result(tool, args, context),
       ask: (item, runId) => {
-        asked.add(askedKey(runId, item.toolCallId ?? ''));
+        asked.push({ runId, stepNumber: known.stepOf(runId), askId: item.toolCallId ?? '' });
         // No person was asked then: the replay shows what comes after. A question has no answer that could be made up.
         return known.verdict(item, runId) ?? { granted: item.kind !== 'user_input' };
       },
@@ -101,7 +102,11 @@ export async function replayExport(
       requests: run.requests.filter(({ requestId }) => requestId.startsWith(`${runId}:`)),
       definition: definitionOf(loaded),
       skills: loaded?.skills,
-      isAsked: ({ toolCallId }) => asked.has(askedKey(runId, toolCallId)),
+      isAsked: ({ stepNumber, toolCallId }) =>
+        asked.some(
+          (ask) =>
+            ask.runId === runId && ask.stepNumber === stepNumber && isAskAbout(ask.askId, toolCallId, stepNumber),
+        ),
     };
   };
   return {
@@ -142,10 +147,6 @@ export function costInWords({ recordedMicrocents, costMicrocents }: Replay): str
 /** Its prices are those of the replay. */
 function providerOf({ steps }: RunExport): string {
   return steps.steps.find(({ provider }) => provider !== undefined)?.provider ?? 'scripted';
-}
-
-function askedKey(runId: string, toolCallId: string): string {
-  return `${runId} ${toolCallId}`;
 }
 
 function ownNamesOf(agent: LoadedAgent | undefined): ReadonlySet<string> {

@@ -1,11 +1,9 @@
 import type { ToolOptions } from '../../../shared/contract/agent/agent.ts';
-import { clip } from '../../../shared/base/text.ts';
-import { maxCallIdChars } from '../../../shared/contract/control.ts';
-import { sha256 } from '../../../shared/base/ids.ts';
 import type { PendingItem } from '../../../shared/contract/event.ts';
 import type { ToolTraits } from '../../guards/loop.ts';
 import { carriesSecret, hadSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';
+import { askedAs, askedAt } from './ask-id.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
 import type { StepCall, UnknownCall } from '../../../shared/contract/journal/turn-state.ts';
 import { classificationOf, endEvent } from './conclude.ts';
@@ -174,7 +172,7 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.
       const own = askedAs(call.id);
-      const placed = `${own}:s${host.step}t${call.index}`;
+      const placed = askedAt(call.id, host.step, call.index);
       let id = given.has(own) ? placed : own;
       // The same call is asked about again when its tool has changed meanwhile.
       for (let again = 2; given.has(id); again++) id = `${placed}:${again}`;
@@ -186,12 +184,4 @@ function batchOf({ calls, registry, context, host, flow }: Step, outer: AbortSig
 
 function printOf(call: UnknownCall): string {
   return 'fingerprint' in call ? call.fingerprint : fingerprint(call.name, call.args);
-}
-
-/** Leaves room for the place of the call. */
-const maxAskedChars = maxCallIdChars - 32;
-
-/** The name under which people decide about a call. Providers give longer ids than a decision may name. */
-function askedAs(id: string): string {
-  return id.length <= maxAskedChars ? id : `${clip(id, 64)}:${sha256(id).slice(0, 32)}`;
 }
