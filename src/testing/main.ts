@@ -11,9 +11,11 @@ import { agentFrom, agentFromFile, type FolderAgent } from './folder-agent.ts';
 import { costInWords, departureInWords, replayExport, type Replay } from './replay/replay.ts';
 import { readExport } from './replay/read-export.ts';
 
+const endedEarly =
+  'the process ended before the replay had a result: code in the folder of the agent called process.exit, or waits for what never comes';
+
 /** The process of `millrace replay`: the command line itself loads no agents. */
 async function main(args: readonly string[]): Promise<number> {
-  checkNode();
   const { values, positionals } = parseArgs({
     args: args.slice(1),
     options: { agent: { type: 'string' }, live: { type: 'boolean' }, json: { type: 'boolean' } },
@@ -66,6 +68,18 @@ function inWords(replay: Replay): string {
   return lines.map((line) => `${flat(line)}\n`).join('');
 }
 
-process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) =>
-  stop(exitUsage, printable(messageOf(error))),
+// Code of the agents runs in this process and may end it: its status must not say then that the run goes the same way.
+let status: number | undefined;
+checkNode();
+process.once('exit', () => {
+  if (status === undefined) process.stderr.write(`${endedEarly}\n`);
+  process.exitCode = status ?? exitUsage;
+});
+// Awaited at the top, a module that never answers would end in a warning of Node about this line.
+main(process.argv.slice(2)).then(
+  (code) => void (status = code),
+  (error: unknown) => {
+    status = exitUsage;
+    stop(status, printable(messageOf(error)));
+  },
 );
