@@ -429,3 +429,83 @@ test('what a person decided is that of the step, also where calls of several ste
     { name: 'lookup_order', status: 'done' },
   ]);
 });
+
+/** The same export of a run that came no further than its first `steps` answers, and whose last call has no result. */
+function cutAfter(run: RunExport, steps: number, change: Partial<RunExport['run']>): RunExport {
+  const cut = structuredClone(run);
+  cut.steps.steps.length = steps;
+  const last = cut.steps.steps.at(-1)?.calls.at(-1);
+  if (last) last.args = last.modelArgs ?? last.args;
+  const later = ['modelArgs', 'result', 'error', 'startedAt', 'endedAt', 'decision'] as const;
+  if (last) for (const field of later) delete last[field];
+  return { ...cut, run: { ...cut.run, result: undefined, ...change } };
+}
+
+test.each(['queued', 'running', 'suspended'] as const)('an export of a run that is %s is refused', async (status) => {
+  const cut = cutAfter(await recorded(), 2, { status, endedAt: undefined });
+  await expect(replayExport(cut, support())).rejects.toMatchObject({
+    code: 'validation',
+    message: `run ${cut.run.runId} has not ended (it is ${status}): export it once it has`,
+  });
+});
+
+test('an export of a run that never began is refused', async () => {
+  const cut = cutAfter(await recorded(), 0, { status: 'cancelled', startedAt: undefined });
+  await expect(replayExport(cut, support())).rejects.toMatchObject({
+    code: 'validation',
+    message: `run ${cut.run.runId} never began: there is nothing to replay`,
+  });
+});
+
+const stops = [
+  ['was cancelled', { status: 'cancelled' }],
+  [
+    'was stopped (deadline_exceeded)',
+    { status: 'failed', error: { code: 'deadline_exceeded', message: 'too late', retryable: false } },
+  ],
+] as const;
+
+test.each(stops)('a run that %s is compared as far as it had come, and a note says so', async (how, change) => {
+  // It waited for a person when it was stopped.
+  const cut = cutAfter(await recorded(), 2, change);
+  const replay = await replayExport(cut, support());
+  assertNoDepartures(replay);
+  expect(replay.notes).toEqual([`run ${cut.run.runId} of agent support ${how}: it is compared as far as it had come`]);
+  const prompted = await replayExport(cut, support({ instructions: 'Be brief.' }));
+  expect(kindsOf(prompted)).toEqual(['system']);
+  const limited = await replayExport(cut, support({ limits: { maxLlmCalls: 1 } }));
+  expect(kindsOf(limited)).toEqual(['steps']);
+  const [, refund] = tools(false);
+  const gone = await replayExport(cut, support({ tools: [refund as never] }));
+  expect(gone.departures).toMatchObject([{ kind: 'tools' }, { kind: 'refused', stepNumber: 1, recorded: 'it ran' }]);
+});
+
+test('a call that a cancel denied, or broke off, is not said to have run', async () => {
+  const cut = cutAfter(await recorded(), 2, { status: 'cancelled' });
+  const denied = structuredClone(cut);
+  const last = denied.steps.steps[1]?.calls[0];
+  if (last) last.decision = { granted: false, by: [], at: cut.run.createdAt, reason: 'the run was cancelled' };
+  assertNoDepartures(await replayExport(denied, support()));
+  const open = await replayExport(denied, support({}, tools(false, false)));
+  expect(open.departures).toMatchObject([{ kind: 'ungated', recorded: 'it waited for a person' }]);
+  const broken = structuredClone(cut);
+  const begun = broken.steps.steps[1]?.calls[0];
+  if (begun) {
+    begun.startedAt = cut.run.createdAt;
+    begun.error = { kind: 'aborted', message: 'the call was stopped before it answered', hint: 'report_to_user' };
+  }
+  assertNoDepartures(await replayExport(broken, support({}, tools(false, false))));
+  const [lookup] = tools(false);
+  const gone = await replayExport(broken, support({ tools: [lookup as never] }));
+  expect(gone.departures).toMatchObject([
+    { kind: 'tools' },
+    { kind: 'refused', recorded: 'the call was stopped before it answered' },
+  ]);
+});
+
+test('a live replay of a run that was cancelled is compared up to its last call', async () => {
+  const cut = cutAfter(await recorded(), 2, { status: 'cancelled' });
+  const model = scriptedModel([...answers.slice(0, 2), calls('lookup_order', { order: '9' }), 'Done.']);
+  const replay = await replayExport(cut, support(), { model });
+  expect(replay.departures.map(({ kind, what }) => [kind, what])).toEqual([]);
+});

@@ -7,6 +7,7 @@ import type { LoadedAgent } from '../../worker/agents/loaded-agent.ts';
 import { handoffPrefix } from '../../worker/tools/names.ts';
 import { systemText } from '../../worker/prompt/system-prompt.ts';
 import { firstDifference, shown } from '../difference.ts';
+import { callsIn, stoppedBy } from './recorded-run.ts';
 import type { TestCall } from '../test-calls.ts';
 
 /**
@@ -116,7 +117,9 @@ function advertised(definition: Readonly<Record<string, unknown>>): ReadonlyMap<
   );
 }
 
-function callDepartures({ recorded, calls: own, isAsked }: Replayed, isLive: boolean): Departure[] {
+function callDepartures({ recorded, calls: all, isAsked }: Replayed, isLive: boolean): Departure[] {
+  // What comes after the recorded calls is not known of a run that was stopped.
+  const own = isLive && stoppedBy(recorded.run) !== undefined ? all.slice(0, callsIn(recorded).length) : all;
   const steps = recorded.steps.steps.flatMap((step) => step.calls.map((call) => ({ step, call })));
   if (isLive) {
     const other = otherCall(steps, own);
@@ -172,8 +175,11 @@ function endsWithBoth({ step, call }: RecordedCall, now: TestCall, { steps: { st
 
 /** What became of a call then and now. */
 function fates({ step: { stepNumber }, call }: RecordedCall, now: TestCall, isAsked: boolean): Departure[] {
-  const { toolName, decision } = call;
-  const wasRefused = call.error !== undefined && refusals.has(call.error.kind);
+  const { toolName, decision, result, error } = call;
+  const wasRefused = error !== undefined && refusals.has(error.kind);
+  const isOver = result !== undefined || error !== undefined;
+  // The recording of a call that had not begun when its run ended does not say whether a person would have been asked.
+  if (!isOver && call.startedAt === undefined && !decision) return [];
   const departure = (kind: DepartureKind, what: string, recorded: string, present: string): Departure[] => [
     { kind, stepNumber, what, recorded, now: present },
   ];
@@ -185,9 +191,20 @@ function fates({ step: { stepNumber }, call }: RecordedCall, now: TestCall, isAs
       'it waits for a person',
     );
   if (decision && !isAsked && now.status !== 'refused')
-    return departure('ungated', `no person would be asked about ${toolName}`, 'a person decided', 'it runs');
-  if (now.status === 'refused' && !wasRefused)
-    return departure('refused', `the call of ${toolName} would be refused`, 'it ran', now.error?.message ?? 'refused');
+    return departure(
+      'ungated',
+      `no person would be asked about ${toolName}`,
+      isOver ? 'a person decided' : 'it waited for a person',
+      'it runs',
+    );
+  // A decision without a result: the run was stopped while a person was asked.
+  if (now.status === 'refused' && !wasRefused && (isOver || call.startedAt !== undefined))
+    return departure(
+      'refused',
+      `the call of ${toolName} would be refused`,
+      result ? 'it ran' : (error?.message ?? 'it began'),
+      now.error?.message ?? 'refused',
+    );
   if (wasRefused && (now.status === 'done' || now.status === 'failed'))
     return departure('allowed', `the call of ${toolName} would run`, call.error?.message ?? 'refused', 'it runs');
   return [];
@@ -210,13 +227,15 @@ function endDepartures({ recorded, outcome: run }: Replayed, isLive: boolean): D
   } = recorded;
   const departures: Departure[] = [];
   const answered = steps.filter(({ answer }) => answer).length;
-  if (run.steps !== answered)
+  const isStopped = stoppedBy(before) !== undefined;
+  if (isStopped ? run.steps < answered : run.steps !== answered)
     departures.push({
       kind: 'steps',
       what: run.steps > answered ? 'the run would take more steps' : 'the run would take fewer steps',
       recorded: String(answered),
       now: String(run.steps),
     });
+  if (isStopped) return departures;
   const was = endOf(before.status, before.error?.code);
   const is = endOf(run.status, run.error?.code);
   if (was !== is) departures.push({ kind: 'end', what: 'the run would end in another way', recorded: was, now: is });

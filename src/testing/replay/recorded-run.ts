@@ -1,7 +1,9 @@
+import type { ErrorCode } from '../../shared/base/errors.ts';
 import { canonicalJson, isRecord, jsonOr } from '../../shared/base/json.ts';
 import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import type { CallView, StepView } from '../../shared/contract/archive/run-steps.ts';
 import type { PendingView, RunEvent } from '../../shared/contract/event.ts';
+import { isTerminalStatus } from '../../shared/contract/plain/ends.ts';
 import type { ScriptedAnswer } from '../../worker/llm/backends/scripted.ts';
 import { LlmError, llmErrorKind } from '../../worker/llm/errors.ts';
 import type { LlmRequest } from '../../worker/llm/provider.ts';
@@ -100,7 +102,8 @@ export class RecordedRun {
     if (!call) throw new ToolError('execution_failed', `the recorded run has no result for this call of ${name}`);
     this.#taken.add(call);
     if (call.error) throw new ToolError(call.error.kind, call.error.message);
-    const { content = '' } = call.result ?? {};
+    if (!call.result) throw new ToolError('execution_failed', `the recorded call of ${name} has no result`);
+    const { content } = call.result;
     // Without a schema of its output the tool's answer is the text that the model saw. A script saw a value.
     const isText = checkOutput === undefined && callsIn(this.#bound.get(context.runId)).some((own) => own === call);
     return isText ? content : jsonOr(content, content);
@@ -134,6 +137,24 @@ export class RecordedRun {
     return { granted, ...(reason !== undefined && { reason }), ...(updatedArgs && { updatedArgs }) };
   }
 }
+
+/** How a run was stopped from outside, so that nothing is known of what it would have done. Undefined: it came to its own end. */
+export function stoppedBy({ status, error }: Pick<RunExport['run'], 'status' | 'error'>): string | undefined {
+  if (status === 'cancelled') return 'was cancelled';
+  if (!isTerminalStatus(status)) return 'has not ended';
+  return error && outerEnds.has(error.code) ? `was stopped (${error.code})` : undefined;
+}
+
+/** Time, a crash or an operator ended the run: a replay, in which nothing takes time, does not meet these. */
+const outerEnds: ReadonlySet<string> = new Set<ErrorCode>([
+  'batch_expired',
+  'cancelled',
+  'deadline_exceeded',
+  'queue_expired',
+  'run_aborted',
+  'run_timeout',
+  'worker_lost',
+]);
 
 /** All calls of a run, those of its scripts left out. */
 export function callsIn(recorded: RunExport | undefined): readonly CallView[] {

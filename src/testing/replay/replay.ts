@@ -3,6 +3,7 @@ import { jsonOr, isRecord } from '../../shared/base/json.ts';
 import { Redactor } from '../../shared/base/redact.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
+import { isTerminalStatus } from '../../shared/contract/plain/ends.ts';
 import { workOf } from '../../shared/contract/run.ts';
 import type { RunExport } from '../../shared/contract/archive/run-export.ts';
 import { definitionRecord } from '../../worker/agents/definition-record.ts';
@@ -17,7 +18,7 @@ import type { Script } from '../scripts.ts';
 import { testAgentWith, type TestRun } from '../test-agent.ts';
 import { departuresOf, type Departure, type Replayed } from './departures.ts';
 import { readExport } from './read-export.ts';
-import { RecordedRun } from './recorded-run.ts';
+import { allChildren, RecordedRun, stoppedBy } from './recorded-run.ts';
 import { ServerTools } from './server-tools.ts';
 
 export interface ReplayOptions {
@@ -64,6 +65,7 @@ export async function replayExport(
   const recorded = typeof file === 'string' ? readExport(file) : file;
   const { run: before, request, initial } = recorded;
   refuseOrchestrated(recorded);
+  refuseUnended(recorded);
   const known = new RecordedRun(recorded);
   const servers = new ServerTools(recorded);
   const asked: { readonly runId: string; readonly stepNumber: number; readonly askId: string }[] = [];
@@ -168,6 +170,12 @@ function refuseOrchestrated({ request, run }: RunExport): void {
   );
 }
 
+function refuseUnended({ run: { runId, status, startedAt } }: RunExport): void {
+  if (!isTerminalStatus(status))
+    throw new RunError('validation', `run ${runId} has not ended (it is ${status}): export it once it has`);
+  if (startedAt === undefined) throw new RunError('validation', `run ${runId} never began: there is nothing to replay`);
+}
+
 /** What was said before the input, of a run in a thread. */
 function pastOf(initial: RunExport['initial']) {
   const said = initial.slice(0, -1).flatMap((message) => {
@@ -177,14 +185,23 @@ function pastOf(initial: RunExport['initial']) {
   return said.length === 0 ? undefined : said;
 }
 
-function notesOn({ request, agent, steps, truncated }: RunExport): string[] {
+function notesOn(recorded: RunExport): string[] {
+  const { request, agent, steps, truncated } = recorded;
   const masked = steps.steps.some(({ calls }) => calls.some((call) => call.argsMasked || call.result?.withheld));
   const cut = steps.steps.some(({ calls }) => calls.some(({ inner }) => inner.some(({ result }) => result?.cut)));
   return [
+    ...[recorded, ...allChildren(recorded)].flatMap(stopNote),
     ...(cut ? ['of the results of calls that scripts made only the beginning is known, where it is long'] : []),
     ...(agent === null ? ['the export has no definition of the agent: its tools are not compared'] : []),
     ...(request.files?.length ? ['its input has files, which an export does not hold: they are left out'] : []),
     ...(masked ? ['arguments or results are masked: calls go by what is left of them'] : []),
     ...(truncated || steps.truncated ? ['parts of the run were not kept: it may end before its recorded end'] : []),
   ];
+}
+
+function stopNote({ run }: RunExport): string[] {
+  const how = stoppedBy(run);
+  return how === undefined
+    ? []
+    : [`run ${run.runId} of agent ${run.agent} ${how}: it is compared as far as it had come`];
 }
