@@ -509,3 +509,40 @@ test('a live replay of a run that was cancelled is compared up to its last call'
   const replay = await replayExport(cut, support(), { model });
   expect(replay.departures.map(({ kind, what }) => [kind, what])).toEqual([]);
 });
+
+test('an export is read in the encodings in which shells write files', async () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'millrace-replay-')), 'run.json');
+  const text = JSON.stringify(await recorded()).replaceAll('Where is order 7?', 'Où est « 7 » 🙂?');
+  const little = Buffer.from(`\uFEFF${text}`, 'utf16le');
+  for (const bytes of [Buffer.from(text), Buffer.from(`\uFEFF${text}`), little, Buffer.from(little).swap16()]) {
+    writeFileSync(file, bytes);
+    const { departures, run } = await replayExport(file, support());
+    expect(departures).toEqual([]);
+    expect(JSON.stringify(run.requests[0]?.messages)).toContain('Où est « 7 » 🙂?');
+  }
+});
+
+const childOf = (run: RunExport) => ({ ...run, children: [], run: { ...run.run, startedAt: 'x' } });
+
+test.each([
+  ['run.createdAt', (run: RunExport) => void (run.run.createdAt = 'garbage')],
+  ['run.startedAt', (run: RunExport) => void (run.run.startedAt = '')],
+  ['run.endedAt', (run: RunExport) => void (run.run.endedAt = '2026-13-01T00:00:00.000Z')],
+  ['steps.queuedAt', (run: RunExport) => void (run.steps.queuedAt = 'yesterday')],
+  [
+    'events.0.timestamp',
+    (run: RunExport) => void run.events.splice(0, 1, { type: 'x', sequenceNumber: 1, timestamp: '12' }),
+  ],
+  ['children.0.run.startedAt', (run: RunExport) => void run.children.push(childOf(run))],
+])('an export with a bad date in %s is refused with the file and the field', async (field, change) => {
+  const file = join(mkdtempSync(join(tmpdir(), 'millrace-replay-')), 'run.json');
+  const run = await recorded();
+  change(run);
+  writeFileSync(file, JSON.stringify(run));
+  const error: RunError = await replayExport(file, support()).then(
+    () => expect.unreachable(),
+    (thrown: RunError) => thrown,
+  );
+  expect(error.code).toBe('validation');
+  expect(error.message).toContain(`the export ${file} cannot be used:\n  ${field}: `);
+});

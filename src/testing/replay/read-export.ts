@@ -45,7 +45,7 @@ function textOf(file: string): string {
   let text: string;
   try {
     if (statSync(file).size > maxExportBytes) throw tooLarge(file);
-    text = readFileSync(file, 'utf8');
+    text = decoded(readFileSync(file));
   } catch (cause) {
     if (cause instanceof RunError) throw cause;
     throw new RunError('validation', `the export ${file} cannot be read`, { cause });
@@ -53,6 +53,13 @@ function textOf(file: string): string {
   // A pipe has no size.
   if (text.length > maxExportBytes) throw tooLarge(file);
   return text;
+}
+
+/** By its byte order mark: some shells write one when a command's output goes to a file. The mark is left out. */
+function decoded(bytes: Buffer): string {
+  const mark = bytes.toString('hex', 0, 2);
+  const encoding = mark === 'fffe' ? 'utf-16le' : mark === 'feff' ? 'utf-16be' : 'utf-8';
+  return new TextDecoder(encoding).decode(bytes);
 }
 
 function tooLarge(file: string): RunError {

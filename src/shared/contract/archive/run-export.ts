@@ -30,7 +30,13 @@ export type RunExport = z.infer<typeof exported> & {
   /** The runs that worked for it. */
   readonly children: RunExport[];
 };
+const time = z.iso.datetime({ offset: true, error: 'must be a time like 2026-11-21T09:00:00Z' });
+const mayBeTime = time.optional();
+/** A file may have been changed by hand: its times are checked, too, where it is read. */
 export const runExport: z.ZodType<RunExport> = exported.extend({
+  run: runView.extend({ createdAt: time, startedAt: mayBeTime, endedAt: mayBeTime, deadlineAt: mayBeTime }),
+  steps: runSteps.extend({ queuedAt: time, startedAt: mayBeTime, endedAt: mayBeTime }),
+  events: z.array(exported.shape.events.element.extend({ timestamp: time })),
   get children() {
     return z.array(runExport);
   },
