@@ -76,7 +76,7 @@ export function createScriptedProvider(
   };
 }
 
-/** What the caller lets a model say, as real models keep to it. A script that tells its usage says itself what it did. */
+/** What the caller lets a model say, as real models keep to it. The usage that a script reports stands for itself. */
 function withinLimit(answer: ScriptedAnswer, { maxOutputTokens }: LlmRequest): ScriptedAnswer {
   if (maxOutputTokens === undefined || answer.usage || outputCharsOf(answer) <= maxOutputTokens * charsPerToken)
     return answer;
