@@ -133,6 +133,10 @@ describeInBrowser('batches', () => {
     const { page } = opened;
     await opened.visit(`/batches/${id}`);
     const status = (text: string) => page.locator('.status', { hasText: text }).waitFor();
+    // Lines that are open are no progress.
+    await page.getByText('0 of 6').first().waitFor();
+    const filled = `[...document.querySelectorAll('[role=progressbar] > *')].reduce((sum, part) => sum + part.offsetWidth, 0)`;
+    expect(await page.evaluate<number>(filled)).toBe(0);
     await page.getByRole('button', { name: 'Pause' }).click();
     await status('paused');
     await page.getByText('It was paused by hand.').waitFor();

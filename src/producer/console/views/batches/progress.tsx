@@ -2,7 +2,7 @@ import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import { formatCount } from '../../ui/money.tsx';
 import { sharesOf } from './words.ts';
 
-/** How far a batch is: answered, failed, open, and the rest. */
+/** How far a batch is: what is answered and what failed. Open lines may take any time: they are no progress yet. */
 export function Progress({ batch, large = false }: { batch: Batch; large?: boolean }) {
   const { total, completed, failed } = batch.request_counts;
   const shares = sharesOf(batch);
@@ -21,7 +21,6 @@ export function Progress({ batch, large = false }: { batch: Batch; large?: boole
       >
         <span class="part-good" style={{ width: `${shares.completed}%` }} />
         <span class="part-bad" style={{ width: `${shares.failed}%` }} />
-        <span class="part-open" style={{ width: `${shares.open}%` }} />
       </span>
       <span class="number">{text}</span>
     </span>

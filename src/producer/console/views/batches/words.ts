@@ -64,16 +64,9 @@ export function reasonOf({ reason }: Pick<BatchView, 'reason'>): string | undefi
 }
 
 /** Parts of a batch, in percent of all lines. Zero lines are no part of anything. */
-export function sharesOf({
-  request_counts: { total, completed, failed },
-  open,
-}: Pick<BatchView, 'request_counts' | 'open'>) {
+export function sharesOf({ request_counts: { total, completed, failed } }: Pick<BatchView, 'request_counts'>) {
   const share = (count: number) => (total === 0 ? 0 : Math.min(100, (count / total) * 100));
-  return {
-    completed: share(completed),
-    failed: share(failed),
-    open: share(Math.min(open.total, total - completed - failed)),
-  };
+  return { completed: share(completed), failed: share(failed) };
 }
 
 /** What all lines are likely to cost, from those that are done; undefined while too few are. */
