@@ -54,6 +54,25 @@ describeInBrowser('the list of runs', () => {
     await page.waitForURL((url) => url.search === '');
   });
 
+  test('a time in the address is the same moment for a reader in another time zone', async () => {
+    const pageIn = async (timezoneId: string, path: string) => {
+      const opened = await browser.open({ url: world.current.url, timezoneId });
+      await opened.visit(path);
+      return opened.page;
+    };
+    const berlin = await pageIn('Europe/Berlin', '/runs');
+    await berlin.getByText('More filters').click();
+    await berlin.getByLabel('Created from').fill('2026-07-01T09:30');
+    await berlin.waitForURL((url) => url.searchParams.get('from') === '2026-07-01T07:30:00.000Z');
+    expect(await berlin.getByLabel('Created from').inputValue()).toBe('2026-07-01T09:30');
+    const { pathname, search } = new URL(berlin.url());
+    const newYork = await pageIn('America/New_York', pathname + search);
+    expect(await newYork.getByLabel('Created from').inputValue()).toBe('2026-07-01T03:30');
+    // Addresses that were kept before have no zone.
+    const kept = await pageIn('America/New_York', '/runs?from=2026-07-01T09:30');
+    expect(await kept.getByLabel('Created from').inputValue()).toBe('2026-07-01T09:30');
+  });
+
   test('the keyboard alone finds a run by how its id begins, moves in the list and opens a row', async () => {
     const runs = [];
     for (const text of ['first', 'second']) {

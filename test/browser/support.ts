@@ -99,6 +99,8 @@ export interface OpenOptions {
   readonly width?: number;
   readonly height?: number;
   readonly colorScheme?: 'light' | 'dark';
+  /** Where its clock is, such as `America/New_York`. Default: that of the machine. */
+  readonly timezoneId?: string;
 }
 
 /** Requests that a page may make: to the producer it came from. */
@@ -127,10 +129,12 @@ export class ConsolePage {
     });
   }
 
-  static async open(browser: Browser, { url = '', width = 1_280, height = 800, colorScheme = 'light' }: OpenOptions) {
+  static async open(browser: Browser, options: OpenOptions) {
+    const { url = '', width = 1_280, height = 800, colorScheme = 'light', timezoneId } = options;
     const context = await browser.newContext({
       viewport: { width, height },
       colorScheme,
+      ...(timezoneId !== undefined && { timezoneId }),
       reducedMotion: 'reduce',
       permissions: ['clipboard-read', 'clipboard-write'],
     });

@@ -57,6 +57,8 @@ export function SelectFilter({ name, label, choices }: FilterProps & { choices: 
 export interface TextFilterProps extends FilterProps {
   readonly placeholder?: string;
   readonly type?: 'text' | 'search' | 'datetime-local' | 'number';
+  /** How the value of the URL stands in the field, and the other way round. Default: as it is. */
+  readonly format?: { readonly shown: (kept: string) => string; readonly kept: (shown: string) => string };
   /** The key `/` leads here. One of them in a view. */
   readonly search?: boolean;
   /** What is wrong with what was typed. */
@@ -64,10 +66,11 @@ export interface TextFilterProps extends FilterProps {
 }
 
 /** Typed text, which reaches the URL a moment after the last key. */
-export function TextFilter({ name, label, placeholder, type = 'text', search = false, error }: TextFilterProps) {
+export function TextFilter(props: TextFilterProps) {
+  const { name, label, placeholder, type = 'text', format = asItIs, search = false, error } = props;
   const [query, setUrl] = useUrlState();
   const id = useId();
-  const fromUrl = query[name] ?? '';
+  const fromUrl = format.shown(query[name] ?? '');
   const [typed, setTyped] = useState(fromUrl);
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -78,7 +81,7 @@ export function TextFilter({ name, label, placeholder, type = 'text', search = f
   useKeys(search ? { '/': { what: `Go to the field "${label}"`, run: () => input.current?.focus() } } : {});
   const send = (value: string) => {
     clearTimeout(timer.current);
-    setUrl({ [name]: value.trim() });
+    setUrl({ [name]: format.kept(value.trim()) });
   };
   return (
     <div class="filter">
@@ -108,4 +111,24 @@ export function TextFilter({ name, label, placeholder, type = 'text', search = f
       )}
     </div>
   );
+}
+
+const asItIs = { shown: (kept: string) => kept, kept: (shown: string) => shown };
+
+/** A moment: in the field by the clock of the browser, in the URL in UTC, so that it is the same moment for each reader. */
+export function TimeFilter(props: FilterProps) {
+  return <TextFilter {...props} type="datetime-local" format={{ shown: localTimeOf, kept: utcOf }} />;
+}
+
+function utcOf(localTime: string): string {
+  const date = new Date(localTime);
+  return Number.isNaN(date.getTime()) ? '' : date.toISOString();
+}
+
+/** As a field has it, to the minute. A time without a zone is one of the browser. */
+function localTimeOf(text: string): string {
+  const date = new Date(text);
+  if (Number.isNaN(date.getTime())) return '';
+  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 16);
 }

@@ -6,7 +6,7 @@ import { asApiError, api, withQuery } from '../../api.ts';
 import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
-import { Filters, SelectFilter, TextFilter } from '../../ui/filters.tsx';
+import { Filters, SelectFilter, TextFilter, TimeFilter } from '../../ui/filters.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
@@ -196,8 +196,8 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
           <TextFilter name="parent" label="Children of" placeholder="run id" />
           <TextFilter name="metadata" label="Metadata" placeholder="user=u1, plan=pro" error={problems['metadata']} />
           <TextFilter name="minCost" label="Cost from, in dollars" placeholder="0.05" error={problems['minCost']} />
-          <TextFilter name="from" label="Created from" type="datetime-local" />
-          <TextFilter name="to" label="Created before" type="datetime-local" />
+          <TimeFilter name="from" label="Created from" />
+          <TimeFilter name="to" label="Created before" />
         </div>
       </details>
     </div>
