@@ -151,6 +151,13 @@ describeInBrowser('the page of a run', () => {
     await page.getByText('tool_failed').first().waitFor();
     const again = page.url().split('/').at(-1) ?? '';
     expect(await shared.current.mill.get(again)).toMatchObject({ agent: 'hands', metadata: { user: 'anna' } });
+    // Each of the two leads to the other.
+    const factsHave = (name: string) => page.locator('.run-facts > div').filter({ hasText: name });
+    await factsHave('Run again from').getByRole('link', { name: runId }).click();
+    await page.waitForURL(`**/runs/${runId}`);
+    await factsHave('Run again as').getByRole('link', { name: 'another run' }).click();
+    await page.waitForURL((url) => url.searchParams.get('metadata') === `rerun_of=${runId}`);
+    await page.locator(`a[href="/runs/${again}"]`).first().waitFor();
   });
 
   test('what was asked is edited and asked again', async () => {
@@ -162,6 +169,7 @@ describeInBrowser('the page of a run', () => {
     await page.waitForURL(`**/runs/new?again=${runId}`);
     const input = page.getByLabel('Input', { exact: true });
     expect(await input.inputValue()).toBe(failing);
+    await expect.poll(() => page.getByLabel('Metadata').inputValue()).toBe(`user=anna\nrerun_of=${runId}`);
     await input.fill(planInput({ text: 'It is shipped.' }));
     await page.getByLabel('Cost limit').fill('plenty');
     await page.getByRole('button', { name: 'Start the run' }).click();

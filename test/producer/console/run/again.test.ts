@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { againOf, shownAgain } from '../../../../src/producer/console/views/run/record/again.ts';
+import { againOf, rerunOf, shownAgain } from '../../../../src/producer/console/views/run/record/again.ts';
 import type { RunRequest } from '../../../../src/shared/contract/run.ts';
 
 const noBytes = () => Promise.reject(new Error('no file is asked for'));
@@ -45,4 +45,13 @@ test('files stand where they stood in the input, with their bytes', async () => 
     { type: 'file', name: 'b.txt', fileId: 'file-7' },
   ]);
   expect(shownAgain(asked).input).toContainEqual({ type: 'text', text: '[put cat.png here]' });
+});
+
+test('a request that is asked again names the run that it repeats, the newest where it was asked again before', () => {
+  const request = { agent: 'a', input: 'i', metadata: { user: 'anna' } };
+  const once = rerunOf('R1', request);
+  expect(once.metadata).toEqual({ user: 'anna', rerun_of: 'R1' });
+  expect(rerunOf('R2', once).metadata).toEqual({ user: 'anna', rerun_of: 'R2' });
+  const full = { ...request, metadata: Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`key-${at}`, 'v'])) };
+  expect(rerunOf('R1', full)).toBe(full);
 });

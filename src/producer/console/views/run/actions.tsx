@@ -13,7 +13,7 @@ import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
 import { EraseRun } from '../erase/erase-run.tsx';
 import { bytesOf, exportOf } from './download.ts';
-import { againOf, shownAgain } from './record/again.ts';
+import { againOf, rerunOf, shownAgain } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
 import { savedTest } from './record/saved-test.ts';
 import { allCalls } from './record/waterfall.ts';
@@ -36,7 +36,7 @@ export function Actions(props: ActionsProps) {
   const isOver = isTerminalStatus(run.status);
   const again = useAct(async () => {
     if (!request) return;
-    const body = await againOf(request, bytesOf);
+    const body = rerunOf(run.runId, await againOf(request, bytesOf));
     const { runId } = await api<{ runId: string }>('/v1/runs', { method: 'POST', body });
     notify('The same was asked once more. This is the new run.');
     route(`/runs/${encodeURIComponent(runId)}`);

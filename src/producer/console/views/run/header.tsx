@@ -4,11 +4,14 @@ import type { RunSteps } from '../../../../shared/contract/archive/run-steps.ts'
 import type { EventOf } from '../../../../shared/contract/event.ts';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
+import { withQuery } from '../../api.ts';
+import { useQuery } from '../../query.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Duration, formatDuration, Since, Time } from '../../ui/time.tsx';
 import { LongText } from './long-text.tsx';
+import { rerunKey } from './record/again.ts';
 import { adviceFor, callCounts, culpritOf } from './record/failure.ts';
 import { totalsOf, workedMsOf } from './record/totals.ts';
 import { waitLabels } from './record/waterfall.ts';
@@ -16,6 +19,7 @@ import { waitLabels } from './record/waterfall.ts';
 /** What comes below is to be in sight, too. */
 const cardLines = 8;
 const mostOnOneLine = 200;
+const rerunsMs = 30_000;
 
 export interface HeaderProps {
   readonly run: RunView;
@@ -160,7 +164,8 @@ function Waiting({ run: { pending, children = [] } }: { run: RunView }) {
 }
 
 function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
-  const { createdAt, endedAt, recoveries, worker, queue, deadlineAt, metadata } = run;
+  const { createdAt, endedAt, recoveries, worker, queue, deadlineAt } = run;
+  const { [rerunKey]: origin, ...metadata } = run.metadata ?? {};
   const counts = useMemo(() => steps && callCounts(steps), [steps]);
   const { costMicrocents, usage, stepCount } = useMemo(() => totalsOf(run, steps), [run, steps]);
   const isOver = isTerminalStatus(run.status);
@@ -213,16 +218,35 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
         <Fact name="Part of">
           {run.parentRunId && <a href={`/runs/${encodeURIComponent(run.parentRunId)}`}>{run.parentRunId}</a>}
         </Fact>
+        <Fact name="Run again from">{origin && <a href={`/runs/${encodeURIComponent(origin)}`}>{origin}</a>}</Fact>
+        <Reruns runId={run.runId} />
         <Fact name="Worker">{worker && <code>{worker}</code>}</Fact>
         <Fact name="Queue">{queue !== 'runs' && queue}</Fact>
         <Fact name="Execution id">{run.executionId && <code>{run.executionId}</code>}</Fact>
-        {Object.entries(metadata ?? {}).map(([key, value]) => (
+        {Object.entries(metadata).map(([key, value]) => (
           <Fact key={key} name={key}>
             <a href={`/runs?metadata=${encodeURIComponent(`${key}=${value}`)}`}>{value}</a>
           </Fact>
         ))}
       </dl>
     </>
+  );
+}
+
+/** The runs that asked the same once more. */
+function Reruns({ runId }: { runId: string }) {
+  const asked = { [`metadata.${rerunKey}`]: runId, limit: 1, counts: true };
+  const { data } = useQuery<{ counts: { total: number; complete: boolean } }>(withQuery('/v1/runs', asked), rerunsMs);
+  const { total = 0, complete = true } = data?.counts ?? {};
+  return (
+    <Fact name="Run again as">
+      {total > 0 && (
+        <a href={withQuery('/runs', { metadata: `${rerunKey}=${runId}` })}>
+          {complete ? '' : 'at least '}
+          {total === 1 ? 'another run' : `${formatCount(total)} other runs`}
+        </a>
+      )}
+    </Fact>
   );
 }
 

@@ -12,7 +12,7 @@ import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { bytesOf } from './download.ts';
-import { againOf } from './record/again.ts';
+import { againOf, rerunOf } from './record/again.ts';
 import { curlOf, typescriptOf } from './record/copy-as.ts';
 import { emptyForm, formOf, readForm, type FieldProblems, type RequestForm } from './record/request-form.ts';
 import './run.css';
@@ -58,7 +58,7 @@ function useStart(again: string | undefined, fresh: RequestForm): Start {
   const [form, setForm] = useState<RequestForm>();
   const request = run.data?.request;
   const load = useAct(async () => {
-    if (request) setForm(formOf(await againOf(request, bytesOf)));
+    if (request && again !== undefined) setForm(formOf(rerunOf(again, await againOf(request, bytesOf))));
   });
   useEffect(() => void load.run(), [request]);
   if (again === undefined) return { kind: 'form', form: fresh };

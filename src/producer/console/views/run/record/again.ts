@@ -6,6 +6,17 @@ export type Part = Exclude<RunRequestInput['input'], string>[number];
 /** The bytes of a file that came with a request, as a `data:` URL. */
 export type Bytes = (handle: string, mediaType: string | undefined) => Promise<string>;
 
+/** The key of metadata that says which run a request was asked by before. */
+export const rerunKey = 'rerun_of';
+/** So many keys a producer takes. */
+const maxMetadataKeys = 16;
+
+/** The request with a note of the run that it repeats, in place of an older one. One that has no room for it stays as it is. */
+export function rerunOf(runId: string, request: RunRequestInput): RunRequestInput {
+  const metadata = { ...request.metadata, [rerunKey]: runId };
+  return Object.keys(metadata).length > maxMetadataKeys ? request : { ...request, metadata };
+}
+
 /**
  * What asks for the same work once more. Left out is what would make it another thing than a new run: the execution id, whose run
  * it would attach to, the batch that has counted it, and the chat and the API that it came through.
