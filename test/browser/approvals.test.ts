@@ -122,6 +122,9 @@ describeInBrowser('the inbox of approvals', () => {
     });
     await item.getByRole('button', { name: 'As a form' }).click();
     await opened.checkView('approval');
+    await page.getByRole('navigation').getByRole('link', { name: 'Runs' }).click();
+    await page.getByRole('button', { name: 'Stay here' }).click();
+    expect(await item.getByLabel('amount').inputValue()).toBe('55.5');
     await item.getByRole('button', { name: 'Take back my changes' }).click();
     expect(await item.getByLabel('amount').inputValue()).toBe('50');
     expect(await approve.textContent()).toBe('Approve');

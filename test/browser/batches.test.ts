@@ -170,11 +170,24 @@ describeInBrowser('batches', () => {
     await (await chooser).setFiles(csv('id,input\n1,mended\n'));
     await dialog.getByRole('cell', { name: 'mended' }).waitFor();
     expect(await dialog.getByLabel('Name').inputValue()).toBe('kept');
+    // The question is in sight wherever the dialog is scrolled to, and only its button closes.
+    const question = page.getByRole('dialog', { name: 'Leave without sending?' });
+    await dialog.getByRole('button', { name: 'Upload and start' }).scrollIntoViewIfNeeded();
+    for (const wantsToLeave of [() => page.mouse.click(2, 2), () => page.keyboard.press('Escape')]) {
+      await wantsToLeave();
+      await question.waitFor();
+      const { y = -1, height = 0 } = (await question.boundingBox()) ?? {};
+      expect(y >= 0 && y + height <= 800).toBe(true);
+      await wantsToLeave();
+      await question.waitFor({ state: 'detached' });
+      expect(await dialog.getByLabel('Name').inputValue()).toBe('kept');
+    }
     await page.mouse.click(2, 2);
-    await dialog.getByRole('button', { name: 'Stay here' }).click();
+    await opened.checkView('batch-unsaved');
+    await question.getByRole('button', { name: 'Stay here' }).click();
+    for (let presses = 0; presses < 5; presses++) await page.keyboard.press('Escape');
     expect(await dialog.getByLabel('Name').inputValue()).toBe('kept');
-    await page.keyboard.press('Escape');
-    await dialog.getByRole('button', { name: 'Close it' }).click();
+    await question.getByRole('button', { name: 'Leave it' }).click();
     await dialog.waitFor({ state: 'detached' });
     opened.checkComplaints();
   });

@@ -198,6 +198,49 @@ describeInBrowser('the page of a run', () => {
     opened.checkComplaints();
   });
 
+  test('a run that is not started yet is not lost by a link, a key, Back or a reload without a question', async () => {
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit('/runs');
+    await page.getByRole('link', { name: 'New run' }).click();
+    await page.getByLabel('Agent', { exact: true }).selectOption('plain');
+    const input = page.getByLabel('Input', { exact: true });
+    await input.fill('half a thought');
+    const question = page.getByRole('dialog', { name: 'Leave without sending?' });
+    const nav = page.getByRole('navigation');
+    const ways = [
+      () => nav.getByRole('link', { name: 'Fleet' }).click(),
+      () => page.goBack(),
+      async () => {
+        await page.getByRole('heading', { name: 'New run' }).click();
+        await page.keyboard.press('g');
+        await page.keyboard.press('m');
+      },
+    ];
+    for (const way of ways) {
+      await way();
+      await question.getByRole('button', { name: 'Stay here' }).click();
+      expect(new URL(page.url()).pathname).toBe('/runs/new');
+      expect(await input.inputValue()).toBe('half a thought');
+    }
+    // The browser asks about a reload by itself.
+    const asked = page.waitForEvent('dialog');
+    const reloaded = page.reload({ timeout: 2_000 }).catch(() => {});
+    const dialog = await asked;
+    expect(dialog.type()).toBe('beforeunload');
+    await dialog.dismiss();
+    await reloaded;
+    expect(await input.inputValue()).toBe('half a thought');
+    await page.goBack();
+    await question.getByRole('button', { name: 'Leave it' }).click();
+    await page.waitForURL('**/runs');
+    await page.getByRole('link', { name: 'New run' }).click();
+    expect(await input.inputValue()).toBe('');
+    await nav.getByRole('link', { name: 'Fleet' }).click();
+    await page.waitForURL('**/fleet');
+    opened.checkComplaints();
+  });
+
   test('tokens come as they are written, and the run is cancelled', async () => {
     const world = shared.current;
     const gate = 'tokens';

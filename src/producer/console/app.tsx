@@ -9,9 +9,11 @@ import { loadSession, logOut } from './log-in.ts';
 import { session } from './session.ts';
 import { chooseTheme, theme, themeNames, themes } from './theme.ts';
 import { Dialog } from './ui/dialog.tsx';
+import { LeaveQuestion } from './ui/leave-question.tsx';
 import { Notice, notify } from './ui/notice.tsx';
 import { Empty, Loading, Problem } from './ui/states.tsx';
 import { Steady } from './ui/steady.tsx';
+import { askBeforeLeaving } from './ui/unsaved.ts';
 import { useInbox, waitingText } from './views/approvals/inbox.ts';
 
 /** Each view is a chunk of its own, fetched when it is opened first. */
@@ -67,6 +69,7 @@ export function App() {
       <ErrorBoundary>
         <Gate />
       </ErrorBoundary>
+      <LeaveQuestion paths={ownPaths} />
       <Notice />
     </LocationProvider>
   );
@@ -189,7 +192,7 @@ function GoTo({ route, onDone }: { route: (url: string) => void; onDone: () => v
       if (place) {
         event.preventDefault();
         event.stopImmediatePropagation();
-        route(place[0]);
+        askBeforeLeaving(() => route(place[0]));
       }
       onDone();
     };

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { asApiError, type ApiError } from '../api.ts';
 import { Problem } from './states.tsx';
+import { askBeforeLeaving, useUnsaved } from './unsaved.ts';
 
 export interface DialogProps {
   readonly title: string;
@@ -16,8 +17,8 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, wide = false, unsaved = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  const [asks, setAsks] = useState(false);
-  const close = () => (unsaved && !asks ? setAsks(true) : onClose());
+  const close = () => (unsaved ? askBeforeLeaving(onClose) : onClose());
+  useUnsaved(unsaved);
   useEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
@@ -37,7 +38,10 @@ export function Dialog({ title, onClose, children, wide = false, unsaved = false
         close();
       }}
       // Browsers close a dialog on a second Escape without asking.
-      onClose={onClose}
+      onClose={() => {
+        if (unsaved) element.current?.showModal();
+        close();
+      }}
       onMouseDown={(event) => event.target === element.current && close()}
     >
       <div class="dialog-body">
@@ -47,17 +51,6 @@ export function Dialog({ title, onClose, children, wide = false, unsaved = false
             ✕
           </button>
         </header>
-        {asks && unsaved && (
-          <div class="problem" role="alert">
-            <p>What you have filled in would be lost.</p>
-            <button type="button" onClick={() => setAsks(false)}>
-              Stay here
-            </button>
-            <button type="button" class="danger" onClick={onClose}>
-              Close it
-            </button>
-          </div>
-        )}
         {children}
       </div>
     </dialog>

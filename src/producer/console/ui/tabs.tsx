@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useRef } from 'preact/hooks';
 import { Steady } from './steady.tsx';
+import { askBeforeLeaving } from './unsaved.ts';
 import { useUrlState } from './url-state.ts';
 
 export interface Tab {
@@ -22,8 +23,10 @@ export function Tabs({ tabs, label, name = 'tab' }: { tabs: readonly Tab[]; labe
   const choose = (to: number) => {
     const tab = tabs.at(to % tabs.length);
     if (!tab) return;
-    setUrl({ [name]: tab.id === tabs[0]?.id ? undefined : tab.id });
-    list.current?.querySelectorAll<HTMLElement>('[role=tab]')[tabs.indexOf(tab)]?.focus();
+    askBeforeLeaving(() => {
+      setUrl({ [name]: tab.id === tabs[0]?.id ? undefined : tab.id });
+      list.current?.querySelectorAll<HTMLElement>('[role=tab]')[tabs.indexOf(tab)]?.focus();
+    });
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: -1 }[event.key];

@@ -10,6 +10,7 @@ import { SelectField, TextArea, TextField } from '../../ui/form.tsx';
 import { newKey } from '../../ui/new-key.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Problem } from '../../ui/states.tsx';
+import { useUnsaved } from '../../ui/unsaved.ts';
 import { decide, keepName, knownName, type Decided, type Verdict } from './decide.ts';
 import { loadInbox } from './inbox.ts';
 import { accountOf, argumentsLine } from './words.ts';
@@ -111,6 +112,7 @@ function Reason({
 function ApprovalActions({ item, draft, cannot, run }: KindProps) {
   const [reason, setReason] = useState('');
   const [answer, setAnswer] = useState('');
+  useUnsaved(reason + answer !== '');
   const problems = problemsIn(draft);
   const isChanged = isTouched(draft);
   return (
@@ -190,6 +192,7 @@ function Answer({
 function QuestionActions({ item, cannot, run }: KindProps) {
   const [answer, setAnswer] = useState('');
   const [reason, setReason] = useState('');
+  useUnsaved(reason + answer !== '');
   const choices = item.args?.['choices'];
   const texts = Array.isArray(choices) ? choices.filter((choice) => typeof choice === 'string') : [];
   return (
@@ -225,6 +228,7 @@ function QuestionActions({ item, cannot, run }: KindProps) {
 function OutcomeActions({ item, cannot, run }: KindProps) {
   const [answer, setAnswer] = useState('');
   const [reason, setReason] = useState('');
+  useUnsaved(reason + answer !== '');
   return (
     <>
       <p>
@@ -253,6 +257,7 @@ function OutcomeActions({ item, cannot, run }: KindProps) {
 function MoneyActions({ item, cannot, run }: KindProps) {
   const [usd, setUsd] = useState('');
   const [reason, setReason] = useState('');
+  useUnsaved(usd + reason !== '');
   // One for each sum: the same again after a lost answer adds it once.
   const [key, setKey] = useState(() => newKey());
   const account = accountOf(item);

@@ -6,6 +6,7 @@ import { formatMoney } from '../../ui/money.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Since } from '../../ui/time.tsx';
+import { askBeforeLeaving } from '../../ui/unsaved.ts';
 import { useUrlState } from '../../ui/url-state.ts';
 import { Decided } from './decided.tsx';
 import { inbox, loadInbox, loadMore, nameOfItem, partsOfName, waitingText } from './inbox.ts';
@@ -48,7 +49,9 @@ function InboxTab() {
   const { kind, agent, item: chosen } = query;
   const shown = (items ?? []).filter((item) => (!kind || item.kind === kind) && (!agent || item.agent === agent));
   const current = useChosen(chosen, items ?? []);
-  const choose = (item: ApprovalView) => setUrl({ item: nameOfItem(item) });
+  const choose = (item: ApprovalView) => {
+    if (nameOfItem(item) !== chosen) askBeforeLeaving(() => setUrl({ item: nameOfItem(item) }));
+  };
   useInboxKeys(shown, current, choose);
   if (!items) return error ? <Problem error={error} retry={loadInbox} /> : <Loading what="Reading what waits" />;
   return (

@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks';
 import type { ApprovalView } from '../../../../shared/contract/inbox/approvals.ts';
 import { ArgumentsForm, DraftChanges } from '../../forms/arguments-form.tsx';
-import { draftOf, type Draft } from '../../forms/draft.ts';
+import { draftOf, isTouched, type Draft } from '../../forms/draft.ts';
 import { Json } from '../../ui/json.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Since, Time } from '../../ui/time.tsx';
+import { useUnsaved } from '../../ui/unsaved.ts';
 import { may } from '../../session.ts';
 import { Actions } from './actions.tsx';
 import { Asked } from './asked.tsx';
@@ -34,6 +35,7 @@ export function Item({ item, waits }: { item: ApprovalView; waits: boolean }) {
 
 function Waiting({ item }: { item: ApprovalView }) {
   const [draft, setDraft] = useState<Draft>(() => draftOf(item.args ?? {}, item.argsSchema));
+  useUnsaved(isTouched(draft));
   const cannot = hindrance(item, may);
   const hasArguments = item.args !== undefined && item.kind !== 'budget' && item.kind !== 'user_input';
   return (

@@ -165,7 +165,9 @@ function Waiting({ run: { pending, children = [] } }: { run: RunView }) {
 
 function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
   const { createdAt, endedAt, recoveries, worker, queue, deadlineAt } = run;
-  const { [rerunKey]: origin, ...metadata } = run.metadata ?? {};
+  const { [rerunKey]: repeated, ...metadata } = run.metadata ?? {};
+  // Runs that work for a run have its metadata.
+  const origin = run.parentRunId === undefined ? repeated : undefined;
   const counts = useMemo(() => steps && callCounts(steps), [steps]);
   const { costMicrocents, usage, stepCount } = useMemo(() => totalsOf(run, steps), [run, steps]);
   const isOver = isTerminalStatus(run.status);
@@ -235,14 +237,14 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
 
 /** The runs that asked the same once more. */
 function Reruns({ runId }: { runId: string }) {
-  const asked = { [`metadata.${rerunKey}`]: runId, limit: 1, counts: true };
-  const { data } = useQuery<{ counts: { total: number; complete: boolean } }>(withQuery('/v1/runs', asked), rerunsMs);
-  const { total = 0, complete = true } = data?.counts ?? {};
+  const path = withQuery('/v1/runs', { [`metadata.${rerunKey}`]: runId, limit: 100 });
+  const { data } = useQuery<{ runs: readonly RunView[]; cursor?: string }>(path, rerunsMs);
+  const total = data?.runs.filter(({ parentRunId }) => parentRunId === undefined).length ?? 0;
   return (
     <Fact name="Run again as">
       {total > 0 && (
         <a href={withQuery('/runs', { metadata: `${rerunKey}=${runId}` })}>
-          {complete ? '' : 'at least '}
+          {data?.cursor === undefined ? '' : 'at least '}
           {total === 1 ? 'another run' : `${formatCount(total)} other runs`}
         </a>
       )}

@@ -10,6 +10,7 @@ import { useAct } from '../../ui/dialog.tsx';
 import { AgentField, Form, TextArea, TextField } from '../../ui/form.tsx';
 import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
+import { useUnsaved } from '../../ui/unsaved.ts';
 import { useUrlState } from '../../ui/url-state.ts';
 import { bytesOf } from './download.ts';
 import { againOf, rerunOf } from './record/again.ts';
@@ -69,8 +70,10 @@ function useStart(again: string | undefined, fresh: RequestForm): Start {
 
 function RequestFields({ agents, first }: { agents: readonly AgentView[]; first: RequestForm }) {
   const onlyOne = agents.length === 1 ? agents[0]?.id : undefined;
-  const [form, setForm] = useState<RequestForm>({ ...first, agent: first.agent || (onlyOne ?? '') });
+  const [begun] = useState<RequestForm>({ ...first, agent: first.agent || (onlyOne ?? '') });
+  const [form, setForm] = useState(begun);
   const [problems, setProblems] = useState<FieldProblems>({});
+  useUnsaved(JSON.stringify(form) !== JSON.stringify(begun));
   const { route } = useLocation();
   const send = useAct(async () => {
     const read = readForm(form);

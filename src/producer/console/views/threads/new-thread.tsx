@@ -36,7 +36,7 @@ export function NewThread({ agents, onClose }: { agents: readonly AgentView[]; o
   const isOthers = there !== undefined && there.agentId !== agent;
   const cannot = busy || agent === '' || text.trim() === '' || isBadName || isOthers;
   return (
-    <Dialog title="New thread" onClose={onClose}>
+    <Dialog title="New thread" onClose={onClose} unsaved={text.trim() !== ''}>
       <Form onSubmit={() => (cannot ? undefined : run())}>
         <AgentField {...{ agents }} value={agent} onValue={setChosen} />
         <TextField
