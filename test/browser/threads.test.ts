@@ -147,8 +147,16 @@ describeInBrowser('threads', () => {
     const texts = await said.locator('.text').allTextContents();
     expect(texts.slice(0, 130)).toEqual(history.map(({ content }) => content));
     await page.getByRole('button', { name: 'Rename' }).click();
-    await page.getByLabel('Title').fill('A long talk');
-    await page.getByRole('button', { name: 'Keep' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Rename the thread' });
+    await dialog.waitFor();
+    await page.keyboard.type('A long walk');
+    await dialog.getByRole('button', { name: 'Rename' }).click();
+    await page.getByRole('heading', { name: 'A long walk' }).waitFor();
+    await page.getByRole('button', { name: 'Rename' }).click();
+    // What one types takes the place of the title.
+    await dialog.waitFor();
+    await page.keyboard.type('A long talk');
+    await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'A long talk' }).waitFor();
     await page.locator('.view-head').getByText('long', { exact: true }).waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'Threads' }).click();

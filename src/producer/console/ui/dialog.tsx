@@ -13,7 +13,10 @@ export interface DialogProps {
   readonly unsaved?: boolean;
 }
 
-/** A modal dialog, shown as long as it is rendered. Escape and a click beside it close it; the focus goes back to where it was. */
+/**
+ * A modal dialog, shown as long as it is rendered. The focus goes to its first field, and in the end back to where it was; Escape and a
+ * click beside it close it.
+ */
 export function Dialog({ title, onClose, children, wide = false, unsaved = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -22,6 +25,9 @@ export function Dialog({ title, onClose, children, wide = false, unsaved = false
   useEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
+    const field = element.current?.querySelector<HTMLElement>('input, select, textarea');
+    field?.focus();
+    if (field instanceof HTMLInputElement) field.select();
     return () => {
       if (before instanceof HTMLElement) before.focus();
     };

@@ -184,7 +184,7 @@ function Rename({ thread, onDone, onClose }: { thread: Thread; onDone: () => Pro
         {error && <Problem error={error} />}
         <div class="row end">
           <button type="submit" class="primary" disabled={busy || title.length > 200}>
-            Keep
+            Rename
           </button>
         </div>
       </Form>

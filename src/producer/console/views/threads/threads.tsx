@@ -19,7 +19,8 @@ const pageSize = 100;
 export function ThreadsView() {
   const [{ agent, new: dialog }, setUrl] = useUrlState();
   const { items, error, more, loadMore, reload } = usePaged(threadsOf(agent), everyMs);
-  const agents = useQuery<{ agents: readonly AgentView[] }>('/v1/agents').data?.agents ?? [];
+  const known = useQuery<{ agents: readonly AgentView[] }>('/v1/agents');
+  const agents = known.data?.agents ?? [];
   return (
     <div class="list-view">
       <div class="view-head">
@@ -59,7 +60,7 @@ export function ThreadsView() {
           onEnd={loadMore}
         />
       )}
-      {dialog && <NewThread agents={agents} onClose={() => setUrl({ new: undefined })} />}
+      {dialog && !known.loading && <NewThread agents={agents} onClose={() => setUrl({ new: undefined })} />}
     </div>
   );
 }
