@@ -124,6 +124,23 @@ describeInBrowser('batches', () => {
     opened.checkComplaints();
   });
 
+  test('a batch of which only lines are left that wait for a person says so, and no time', async () => {
+    const { current: world } = shared;
+    const asks = planInput({ calls: [{ name: 'pay', args: { id: 'p', to: 'kim', amount: 5, currency: 'EUR' } }] });
+    const lines = [...Array.from({ length: 4 }, () => ({ input: answered('fine') })), { input: asks }];
+    const { id } = await submitBatch(world.mill, lines, { agent: 'gated', name: 'waits' });
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    const left = page.locator('.numbers > div').filter({ has: page.getByText('Left', { exact: true }) });
+    await left.getByText('1 waits for a person').waitFor();
+    expect(await left.textContent()).toBe('Left1 waits for a person');
+    await opened.visit('/batches');
+    await page.getByRole('row').filter({ hasText: 'waits' }).getByText('1 waits for a person').waitFor();
+    await world.mill.batches.cancel(id);
+    opened.checkComplaints();
+  });
+
   test('a batch is paused, resumed and cancelled after a question', async () => {
     const { current: world } = shared;
     const lines = Array.from({ length: 6 }, () => ({ input: held('stays') }));

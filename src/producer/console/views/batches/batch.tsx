@@ -11,7 +11,16 @@ import { Status } from '../../ui/status.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
 import { Failed } from './failed.tsx';
 import { Progress } from './progress.tsx';
-import { actsFor, batchTone, expectedMicrocents, hasEnded, reasonOf } from './words.ts';
+import {
+  actsFor,
+  batchTone,
+  expectedMicrocents,
+  hasEnded,
+  notBegun,
+  onlyWaits,
+  reasonOf,
+  waitingText,
+} from './words.ts';
 import './batches.css';
 
 const runningMs = 1_000;
@@ -120,7 +129,8 @@ const done = {
 
 function Numbers({ batch }: { batch: Batch }) {
   const { request_counts: counts, open, cost, eta, created_at } = batch;
-  const notBegun = counts.total - counts.completed - counts.failed - open.total;
+  const later = notBegun(batch);
+  const waits = onlyWaits(batch);
   const expected = expectedMicrocents(batch);
   return (
     <dl class="numbers">
@@ -136,14 +146,16 @@ function Numbers({ batch }: { batch: Batch }) {
         <dt>Open</dt>
         <dd class="number">
           {formatCount(open.total)}
-          {open.waitingForPeople > 0 && <a href="/approvals"> {open.waitingForPeople} wait for people</a>}
-          {open.waitingForMoney > 0 && <a href="/approvals?kind=budget"> {open.waitingForMoney} wait for money</a>}
+          {open.waitingForPeople > 0 && <a href="/approvals"> {waitingText(open.waitingForPeople, 'people')}</a>}
+          {open.waitingForMoney > 0 && (
+            <a href="/approvals?kind=budget"> {waitingText(open.waitingForMoney, 'money')}</a>
+          )}
         </dd>
       </div>
-      {notBegun > 0 && (
+      {later > 0 && (
         <div>
           <dt>Not begun</dt>
-          <dd class="number">{formatCount(notBegun)}</dd>
+          <dd class="number">{formatCount(later)}</dd>
         </div>
       )}
       <div>
@@ -163,6 +175,8 @@ function Numbers({ batch }: { batch: Batch }) {
         <dd>
           {hasEnded(batch) ? (
             <Duration ms={tookMs(batch)} />
+          ) : waits ? (
+            <span class="soft">{waits}</span>
           ) : eta ? (
             <>
               <Duration ms={eta.seconds * 1_000} /> <span class="soft">until about</span> <Time at={eta.at * 1_000} />

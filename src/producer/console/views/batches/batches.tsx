@@ -10,7 +10,7 @@ import { Duration, Time } from '../../ui/time.tsx';
 import { useUrlState } from '../../ui/url-state.ts';
 import { NewBatch } from './new-batch.tsx';
 import { Progress } from './progress.tsx';
-import { batchTone } from './words.ts';
+import { batchTone, onlyWaits } from './words.ts';
 import './batches.css';
 
 interface Page {
@@ -101,9 +101,9 @@ const columns: readonly Column<Batch>[] = [
   {
     id: 'left',
     label: 'Left',
-    cell: ({ eta }) => (eta ? <Duration ms={eta.seconds * 1_000} /> : '—'),
+    cell: ({ eta, ...batch }) => onlyWaits(batch) ?? (eta ? <Duration ms={eta.seconds * 1_000} /> : '—'),
     align: 'end',
-    width: '6rem',
+    width: '9rem',
     wideOnly: true,
   },
   { id: 'agent', label: 'Agent', cell: ({ agent }) => agent ?? '—', wideOnly: true },

@@ -1,4 +1,5 @@
 import type { BatchView } from '../../../../shared/contract/batch.ts';
+import { formatCount } from '../../ui/money.tsx';
 
 type Status = BatchView['status'];
 type Tone = 'good' | 'bad' | 'busy' | 'wait' | 'quiet';
@@ -67,6 +68,28 @@ export function reasonOf({ reason }: Pick<BatchView, 'reason'>): string | undefi
 export function sharesOf({ request_counts: { total, completed, failed } }: Pick<BatchView, 'request_counts'>) {
   const share = (count: number) => (total === 0 ? 0 : Math.min(100, (count / total) * 100));
   return { completed: share(completed), failed: share(failed) };
+}
+
+/** `1 waits for a person`, `2 wait for people`: what no time ends. Undefined where something goes on by itself. */
+export function onlyWaits(batch: Pick<BatchView, 'request_counts' | 'open'>): string | undefined {
+  const { total, waitingForPeople, waitingForMoney } = batch.open;
+  if (total === 0 || total > waitingForPeople + waitingForMoney || notBegun(batch) > 0) return undefined;
+  return [
+    ...(waitingForPeople > 0 ? [waitingText(waitingForPeople, 'people')] : []),
+    ...(waitingForMoney > 0 ? [waitingText(waitingForMoney, 'money')] : []),
+  ].join(', ');
+}
+
+export function waitingText(count: number, what: 'people' | 'money'): string {
+  const whom = what === 'people' && count === 1 ? 'a person' : what;
+  return `${formatCount(count)} ${count === 1 ? 'waits' : 'wait'} for ${whom}`;
+}
+
+export function notBegun({
+  request_counts: { total, completed, failed },
+  open,
+}: Pick<BatchView, 'request_counts' | 'open'>) {
+  return total - completed - failed - open.total;
 }
 
 /** What all lines are likely to cost, from those that are done; undefined while too few are. */
