@@ -70,6 +70,8 @@ describeInBrowser('batches', () => {
     expect(groups, groups.join('; ')).toHaveLength(2);
     expect(groups[0]).toMatch(/^validation4/);
     expect(groups[1]).toMatch(/2/);
+    await errors.getByText('One line never became a run').waitFor();
+    await errors.getByRole('link', { name: 'All failed runs' }).waitFor();
     await errors.getByText('Line by line').click();
     const wrong = errors.getByRole('row').filter({ hasText: '7 no-input' });
     await wrong.getByText('needs `input`').waitFor();
@@ -79,6 +81,21 @@ describeInBrowser('batches', () => {
     await page.getByRole('button', { name: 'Run the 6 failed again' }).click();
     await page.getByText(/lines run again/).waitFor();
     await batchIs(world.mill, id, ['completed']);
+    opened.checkComplaints();
+  });
+
+  test('lines that never became runs are not said to have any, and are not run again as they are', async () => {
+    const { current: world } = shared;
+    const { id } = await submitBatch(world.mill, [{ id: 'a' }, { id: 'b' }], { agent: 'plain', name: 'refused' });
+    await batchIs(world.mill, id, ['completed', 'failed']);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit(`/batches/${id}`);
+    const errors = page.getByRole('region', { name: 'Errors' });
+    await errors.getByText('2 lines never became runs').waitFor();
+    expect(await errors.getByRole('link', { name: 'All failed runs' }).count()).toBe(0);
+    await page.getByRole('link', { name: 'Edit and start again' }).waitFor();
+    expect(await page.getByRole('button', { name: /failed again/ }).count()).toBe(0);
     opened.checkComplaints();
   });
 

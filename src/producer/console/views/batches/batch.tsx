@@ -9,7 +9,8 @@ import { notify } from '../../ui/notice.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
-import { Failed } from './failed.tsx';
+import { Failed, useFailures, type ReadFailures } from './failed.tsx';
+import { isRefused } from './failures.ts';
 import { Progress } from './progress.tsx';
 import {
   actsFor,
@@ -33,6 +34,7 @@ export function BatchView({ id = '' }: { id?: string }) {
   useEffect(() => {
     if (batch) setEvery(hasEnded(batch) ? endedMs : runningMs);
   }, [batch]);
+  const failed = useFailures(batch);
   if (loading) return <Loading what="Reading the batch" />;
   if (!batch)
     return error ? (
@@ -46,7 +48,7 @@ export function BatchView({ id = '' }: { id?: string }) {
       <div class="view-head">
         <h1>{batch.name}</h1>
         <Status status={batch.status} tone={batchTone[batch.status]} />
-        <Acts batch={batch} onDone={reload} />
+        <Acts batch={batch} failed={failed} onDone={reload} />
       </div>
       {error && <Problem error={error} retry={reload} />}
       {reason && <p class="away">{reason}</p>}
@@ -54,7 +56,7 @@ export function BatchView({ id = '' }: { id?: string }) {
       <Progress batch={batch} large />
       <Numbers batch={batch} />
       {batch.quote && <Quote quote={batch.quote} />}
-      <Failed batch={batch} />
+      <Failed batch={batch} {...failed} />
       <div class="grid">
         <Files batch={batch} />
         <About batch={batch} />
@@ -63,7 +65,14 @@ export function BatchView({ id = '' }: { id?: string }) {
   );
 }
 
-function Acts({ batch, onDone }: { batch: Batch; onDone: () => Promise<void> }) {
+interface ActsProps {
+  readonly batch: Batch;
+  readonly failed: ReadFailures;
+  readonly onDone: () => Promise<void>;
+}
+
+function Acts({ batch, failed, onDone }: ActsProps) {
+  const { failures } = failed;
   const [isCancelling, setCancelling] = useState(false);
   const act = async (name: 'pause' | 'resume' | 'cancel' | 'redrive') => {
     const answer = await api<{ lines?: number }>(`/v1/batches/${batch.id}/${name}`, { method: 'POST' });
@@ -72,6 +81,7 @@ function Acts({ batch, onDone }: { batch: Batch; onDone: () => Promise<void> }) 
   };
   const { busy, error, run } = useAct(act);
   const acts = actsFor(batch);
+  const couldSucceed = failed.error ?? (failures && (failures.partial || !failures.lines.every(isRefused)));
   const disabled = busy || !may('write');
   return (
     <>
@@ -86,7 +96,7 @@ function Acts({ batch, onDone }: { batch: Batch; onDone: () => Promise<void> }) 
             Pause
           </button>
         )}
-        {acts.includes('redrive') && (
+        {acts.includes('redrive') && couldSucceed && (
           <button type="button" {...{ disabled }} onClick={() => void run('redrive')}>
             Run the {formatCount(batch.request_counts.failed)} failed again
           </button>

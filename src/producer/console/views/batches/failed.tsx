@@ -3,33 +3,58 @@ import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import { asApiError, withQuery, type ApiError } from '../../api.ts';
 import { formatCount } from '../../ui/money.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
-import { failuresOf, type Failures } from './failures.ts';
+import { failuresOf, isRefused, type Failures } from './failures.ts';
 
-/** Why lines failed: by the code of the error, and line by line. */
-export function Failed({ batch }: { batch: Batch }) {
-  const { failed } = batch.request_counts;
+/** What is known of the lines that failed. */
+export interface ReadFailures {
+  readonly failures?: Failures;
+  readonly error?: ApiError;
+}
+
+export function useFailures(batch: Batch | undefined): ReadFailures {
+  const failed = batch?.request_counts.failed ?? 0;
   const known = useSeldom(failed, rereadMs);
-  const [state, setState] = useState<{ failures?: Failures; error?: ApiError }>({});
+  const [state, setState] = useState<ReadFailures>({});
   useEffect(() => {
-    if (failed === 0) return setState({});
+    if (!batch || failed === 0) return setState({});
     const leave = new AbortController();
     failuresOf(batch, leave.signal).then(
       (failures) => !leave.signal.aborted && setState({ failures }),
       (error: unknown) => !leave.signal.aborted && setState({ error: asApiError(error) }),
     );
     return () => leave.abort();
-  }, [batch.id, batch.status, failed > 0, known]);
-  if (failed === 0) return null;
+  }, [batch?.id, batch?.status, failed > 0, known]);
+  return state;
+}
+
+/** Why lines failed: by the code of the error, and line by line. */
+export function Failed({ batch, failures, error }: ReadFailures & { batch: Batch }) {
+  if (batch.request_counts.failed === 0) return null;
   return (
     <section class="card stack-small" aria-label="Errors">
       <div class="row between">
         <h2>Errors</h2>
-        <a href={withQuery('/runs', { batch: batch.name, status: 'failed' })}>All failed runs</a>
+        {failures?.lines.some(({ runId }) => runId !== undefined) && (
+          <a href={withQuery('/runs', { batch: batch.name, status: 'failed' })}>All failed runs</a>
+        )}
       </div>
-      {state.error && <Problem error={state.error} />}
-      {!state.failures && !state.error && <Loading what="Reading what failed" />}
-      {state.failures && <Groups {...state.failures} batch={batch} />}
+      {error && <Problem error={error} />}
+      {!failures && !error && <Loading what="Reading what failed" />}
+      {failures && <RefusedLines {...failures} />}
+      {failures && <Groups {...failures} batch={batch} />}
     </section>
+  );
+}
+
+function RefusedLines({ lines }: Failures) {
+  const refused = lines.filter(isRefused).length;
+  if (refused === 0) return null;
+  const [which, did] = refused === 1 ? ['One line', 'it fails'] : [`${formatCount(refused)} lines`, 'they fail'];
+  return (
+    <p>
+      {which} never became {refused === 1 ? 'a run' : 'runs'}: as long as the file and the settings are the same, {did}{' '}
+      again. Mend them, and start the batch again.
+    </p>
   );
 }
 

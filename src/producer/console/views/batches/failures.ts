@@ -49,6 +49,11 @@ export async function failuresOf({ id, format }: Asked, leave: AbortSignal): Pro
   return { groups: groupedBy(lines), lines, partial: !whole };
 }
 
+/** It was no request that could become a run. */
+export function isRefused({ code, runId }: Failed): boolean {
+  return code === 'validation' && runId === undefined;
+}
+
 export function groupedBy(failed: readonly Failed[]): readonly Failure[] {
   return [...Map.groupBy(failed, ({ code }) => code)]
     .map(([code, all]) => ({
