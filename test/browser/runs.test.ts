@@ -52,6 +52,27 @@ describeInBrowser('the list of runs', () => {
     await page.getByText('Write key=value').waitFor();
     await page.getByRole('button', { name: /^Clear 3 filters$/ }).click();
     await page.waitForURL((url) => url.search === '');
+    // What was open does not fold away under the pointer.
+    expect(await page.getByLabel('Metadata').isVisible()).toBe(true);
+  });
+
+  test('an id that no run has the beginning of is said to be one, and moves nothing', async () => {
+    const { runId } = await world.current.submit('plain', [{ text: 'looked for' }], { batch: 'ids' });
+    const opened = await open('/runs?batch=ids');
+    const { page } = opened;
+    await page.getByRole('link', { name: runId }).waitFor();
+    const table = page.getByRole('table', { name: 'Runs' });
+    const before = await table.boundingBox();
+    const end = runId.slice(-6);
+    await page.getByLabel('Find a run').fill(end);
+    await page.keyboard.press('Enter');
+    const said = page.getByText(`No id begins with ${end}.`);
+    await said.waitFor();
+    expect(await table.boundingBox()).toEqual(before);
+    expect(await page.getByRole('button', { name: /^Clear/ }).textContent()).toBe('Clear the filter');
+    await opened.checkView('runs-not-found');
+    await page.getByLabel('Find a run').fill('01');
+    await said.waitFor({ state: 'detached' });
   });
 
   test('a time in the address is the same moment for a reader in another time zone', async () => {

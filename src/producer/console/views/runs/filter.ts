@@ -1,6 +1,5 @@
 /** The names in the URL of the list. */
 export const filterNames = [
-  'id',
   'status',
   'agent',
   'batch',

@@ -1,5 +1,5 @@
 import { useLocation } from 'preact-iso/router';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { AgentView } from '../../../../shared/contract/agent/agent.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { asApiError, api, withQuery } from '../../api.ts';
@@ -175,6 +175,11 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
   const agents = useQuery<{ agents: readonly AgentView[] }>('/v1/agents', 60_000);
   const [values] = useUrlState();
   const used = ['batch', 'thread', 'parent', 'from', 'to', 'metadata', 'minCost'].some((name) => values[name]);
+  // What is open stays so when its filters are cleared: nothing moves under the pointer.
+  const [isOpen, setOpen] = useState(used);
+  useEffect(() => {
+    if (used) setOpen(true);
+  }, [used]);
   return (
     <div class="run-filters">
       <FindRun />
@@ -188,7 +193,7 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
         <SelectFilter name="since" label="Created" choices={windows} />
         <SelectFilter name="errorCode" label="Error" choices={errorsWithAdvice} />
       </Filters>
-      <details open={used}>
+      <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
         <summary>More filters</summary>
         <div class="filters">
           <TextFilter name="batch" label="Batch" />
@@ -211,21 +216,29 @@ interface FoundRun {
   readonly createdAt: string;
 }
 
-/** Opens the run whose id begins like this; where several do, they are offered. */
+/** What was found for the beginning of an id. */
+interface Found {
+  readonly id: string;
+  readonly runs: readonly FoundRun[];
+}
+
+/** Opens the run whose id begins like this; where several do, they are offered. What it says lies over the list, which stays where it is. */
 function FindRun() {
   const { route } = useLocation();
-  const [several, offer] = useState<readonly FoundRun[]>([]);
+  const [{ id: typed = '' }] = useUrlState();
+  const [found, setFound] = useState<Found>();
   const { error, run: find } = useAct(async () => {
-    offer([]);
+    setFound(undefined);
     // What was typed last is in the URL already, and not yet in what this was drawn from.
     const id = new URLSearchParams(location.search).get('id') ?? '';
     try {
       const { runId } = await api<{ runId: string }>(`/v1/run-ids/${encodeURIComponent(id)}`);
       route(`/runs/${runId}`);
     } catch (thrown) {
-      const { details } = asApiError(thrown);
-      if (!Array.isArray(details) || details[0]?.runId === undefined) throw thrown;
-      offer(details);
+      const { code, details } = asApiError(thrown);
+      const several = Array.isArray(details) && details[0]?.runId !== undefined ? details : undefined;
+      if (!several && code !== 'run_not_found') throw thrown;
+      setFound({ id, runs: several ?? [] });
     }
   });
   return (
@@ -246,20 +259,34 @@ function FindRun() {
         />
         <button>Open</button>
       </div>
-      {error && <Problem error={error} />}
-      {several.length > 0 && (
-        <ul class="found" aria-label="Runs whose ids begin like this">
-          {several.map(({ runId, status, agent, createdAt }) => (
-            <li key={runId}>
-              <a href={`/runs/${runId}`}>
-                <code>{runId}</code>
-              </a>{' '}
-              <Status status={status} /> {agent} <Time at={createdAt} />
-            </li>
-          ))}
-        </ul>
+      {error && (
+        <div class="found">
+          <Problem error={error} />
+        </div>
       )}
+      {found?.id === typed && <FoundRuns {...found} />}
     </form>
+  );
+}
+
+function FoundRuns({ id, runs }: Found) {
+  if (runs.length === 0)
+    return (
+      <p class="found problem" role="alert">
+        No id begins with {id}.
+      </p>
+    );
+  return (
+    <ul class="found card" aria-label="Runs whose ids begin like this">
+      {runs.map(({ runId, status, agent, createdAt }) => (
+        <li key={runId}>
+          <a href={`/runs/${runId}`}>
+            <code>{runId}</code>
+          </a>{' '}
+          <Status status={status} /> {agent} <Time at={createdAt} />
+        </li>
+      ))}
+    </ul>
   );
 }
 
