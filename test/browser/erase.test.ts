@@ -50,17 +50,16 @@ describeInBrowser('erasing in the console', () => {
     opened.checkComplaints();
   });
 
-  test('a run of a thread goes with the thread and its other runs, once that is agreed to', async () => {
+  test('a run of a thread goes with the thread and its other runs, and the button says so', async () => {
     const [first, second] = [await ended('one', 'anna-1'), await ended('two', 'anna-1')];
     const opened = await open(`/runs/${first}`);
     const { page } = opened;
     await page.getByRole('button', { name: 'Erase' }).click();
     const question = page.getByRole('dialog', { name: 'Erase this run?' });
-    const act = question.getByRole('button', { name: 'Erase for good' });
-    expect(await act.isDisabled()).toBe(true);
+    await question.getByText('This run can only go together with its thread anna-1').waitFor();
+    await question.getByRole('button', { name: 'Erase the thread and all of its 2 runs' }).waitFor();
     await opened.checkView('run-erase-thread');
-    await question.getByLabel('Also the thread anna-1, with all of its 2 runs').check();
-    await act.click();
+    await question.getByRole('button', { name: 'Erase the thread and all of its 2 runs' }).click();
     await page.getByRole('dialog', { name: 'Erased' }).getByText('2 runs and 1 thread').waitFor();
     expect(await savedReceipt(page)).toMatchObject({ threads: ['anna-1'], erased: { threads: 1 } });
     for (const runId of [first, second])

@@ -1,9 +1,7 @@
-import { useState } from 'preact/hooks';
 import { isTerminalStatus } from '../../../../shared/contract/plain/ends.ts';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { withQuery } from '../../api.ts';
 import { Dialog } from '../../ui/dialog.tsx';
-import { CheckField } from '../../ui/form.tsx';
 import { Erase } from './erase.tsx';
 import { runsText, useRunCount } from './run-count.ts';
 
@@ -17,7 +15,6 @@ interface EraseRunProps {
 /** Asks before a run is erased. One that works for another is erased with that, and one of a thread with the thread. */
 export function EraseRun({ run, childCount, onClose }: EraseRunProps) {
   const { runId, thread, parentRunId, batch, status } = run;
-  const [withThread, setWithThread] = useState(false);
   const runs = useRunCount(thread);
   if (parentRunId !== undefined)
     return (
@@ -31,7 +28,12 @@ export function EraseRun({ run, childCount, onClose }: EraseRunProps) {
   const cancel = isTerminalStatus(status) ? undefined : true;
   const path = withQuery(`/v1/runs/${encodeURIComponent(runId)}`, { cancel, threads: thread && true });
   return (
-    <Erase title="Erase this run?" home="/runs" isAgreed={thread === undefined || withThread} {...{ path, onClose }}>
+    <Erase
+      title="Erase this run?"
+      act={thread === undefined ? undefined : `Erase the thread and ${runsText(runs)}`}
+      home="/runs"
+      {...{ path, onClose }}
+    >
       {cancel && <p class="tone-wait">It has not ended: it is cancelled first.</p>}
       <p>What goes:</p>
       <ul>
@@ -45,16 +47,10 @@ export function EraseRun({ run, childCount, onClose }: EraseRunProps) {
         {batch !== undefined && <li>its lines in the files of the batch {batch}</li>}
       </ul>
       {thread !== undefined && (
-        <>
-          <p>
-            What it said is in its thread, and summaries may have it in other words: one does not go without the other.
-          </p>
-          <CheckField
-            label={`Also the thread ${thread}, with ${runsText(runs)}`}
-            checked={withThread}
-            onChecked={setWithThread}
-          />
-        </>
+        <p class="tone-wait">
+          This run can only go together with its thread <strong>{thread}</strong>: with {runsText(runs)}. What it said
+          is in the thread, and summaries may have it in other words.
+        </p>
       )}
     </Erase>
   );

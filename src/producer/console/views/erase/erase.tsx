@@ -18,15 +18,15 @@ export interface EraseProps {
   readonly path: string;
   /** Says what goes. */
   readonly children: ComponentChildren;
-  /** False: something is to be agreed to before. */
-  readonly isAgreed?: boolean;
+  /** What the button says where more goes than the title names. */
+  readonly act?: string | undefined;
   /** Where to go once it is gone. */
   readonly home: '/runs' | '/threads';
   readonly onClose: () => void;
 }
 
 /** Asks before something is erased, and then has the receipt. */
-export function Erase({ title, path, children, isAgreed = true, home, onClose }: EraseProps) {
+export function Erase({ title, path, children, act = 'Erase for good', home, onClose }: EraseProps) {
   const [receipt, setReceipt] = useState<ErasureReceipt>();
   const { route } = useLocation();
   const [key] = useState(newKey);
@@ -48,8 +48,8 @@ export function Erase({ title, path, children, isAgreed = true, home, onClose }:
         <button type="button" onClick={onClose}>
           Back
         </button>
-        <button type="button" class="danger" disabled={busy || !isAgreed} onClick={() => void run()}>
-          {busy ? 'Erasing…' : 'Erase for good'}
+        <button type="button" class="danger" disabled={busy} onClick={() => void run()}>
+          {busy ? 'Erasing…' : act}
         </button>
       </footer>
     </Dialog>
