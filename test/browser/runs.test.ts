@@ -125,6 +125,23 @@ describeInBrowser('the list of runs', () => {
     await page.waitForURL('**/runs/new');
   });
 
+  test('a click on a row opens its run, unless it is on the box or ends a selection of text', async () => {
+    const { runId } = await world.current.submit('plain', [{ text: 'clicked' }], { batch: 'clicked' });
+    const { page } = await open('/runs?batch=clicked');
+    const row = page.getByRole('row').filter({ hasText: runId });
+    await row.getByRole('checkbox').check();
+    const note = row.getByText('batch clicked');
+    const { x = 0, y = 0, width = 0 } = (await note.boundingBox()) ?? {};
+    await page.mouse.move(x + 2, y + 8);
+    await page.mouse.down();
+    await page.mouse.move(x + width - 4, y + 8, { steps: 4 });
+    await page.mouse.up();
+    expect(await page.evaluate('getSelection().toString()')).toContain('batch');
+    expect(new URL(page.url()).pathname).toBe('/runs');
+    await row.getByText('plain', { exact: true }).click();
+    await page.waitForURL(`**/runs/${runId}`);
+  });
+
   test('runs that are ticked, and all that fit, are cancelled after a question', async () => {
     const hold = { gate: 'never', afterPieces: 0 };
     const runs = await Promise.all(

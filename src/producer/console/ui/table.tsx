@@ -33,7 +33,7 @@ export interface TableProps<Row> {
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** Where a row leads. Its first cell is the link, and Enter on the current row follows it. */
+  /** Where a row leads. Its first cell is the link; a click on the row, and Enter on the current one, follow it. */
   readonly hrefOf?: (row: Row) => string;
   readonly selection?: Selection;
   /** Called when the end comes near; again for each new number of rows. */
@@ -102,9 +102,12 @@ export function Table<Row>(props: TableProps<Row>) {
                 role="row"
                 aria-rowindex={item.index + 2}
                 aria-current={key === currentKey ? 'true' : undefined}
-                class="table-row"
+                class={hrefOf ? 'table-row leads' : 'table-row'}
                 style={{ transform: `translateY(${item.start}px)` }}
-                onClick={() => setCurrent(key)}
+                onClick={(event) => {
+                  setCurrent(key);
+                  if (hrefOf && isAboutRow(event)) route(hrefOf(row));
+                }}
               >
                 {selection && <Check selection={selection} id={key} />}
                 <Cells columns={columns} row={row} href={hrefOf?.(row)} />
@@ -162,7 +165,7 @@ function Cells<Row>({ columns, row, href }: { columns: readonly Column<Row>[]; r
 
 function Check({ selection, id }: { selection: Selection; id: string }) {
   return (
-    <span role="cell" class="cell">
+    <span role="cell" class="cell check-cell">
       <input
         type="checkbox"
         aria-label={`Select ${id}`}
@@ -171,6 +174,13 @@ function Check({ selection, id }: { selection: Selection; id: string }) {
       />
     </span>
   );
+}
+
+/** A click on what has a meaning of its own, one that ends a selection of text, and one for another tab are not. */
+function isAboutRow(event: MouseEvent): boolean {
+  const isOthers = event.target instanceof Element && event.target.closest('a, button, input, .check-cell') !== null;
+  const isModified = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
+  return !isOthers && !isModified && (getSelection()?.isCollapsed ?? true);
 }
 
 function toggle({ ids, change }: Selection, id: string): void {
