@@ -3,6 +3,10 @@ import { expect, test } from 'vitest';
 import { apiKeys, visitAs } from './as-key.ts';
 import { describeInBrowser, useBrowser, useConsoleWorld, type ConsolePage } from './support.ts';
 
+const tablesThatAreCut = `[...document.querySelectorAll('.scrolls')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map((box) => box.getAttribute('aria-label'))`;
+
 describeInBrowser('the money', () => {
   const browser = useBrowser();
   const world = useConsoleWorld({ env: { MILLRACE_API_KEYS: apiKeys } });
@@ -29,6 +33,10 @@ describeInBrowser('the money', () => {
     await expensive.getByRole('button', { name: 'Look for them' }).click();
     await expensive.getByRole('link', { name: run.runId.slice(0, 13) }).waitFor();
     await expensive.getByText('Of all 1 runs').waitFor();
+    for (const width of [1_280, 1_440]) {
+      await page.setViewportSize({ width, height: 800 });
+      expect(await page.evaluate(tablesThatAreCut), `at ${width}`).toEqual([]);
+    }
     const saved = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Download as CSV' }).click();
     const csv = await readFile(await (await saved).path(), 'utf8');

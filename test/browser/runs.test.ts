@@ -204,6 +204,20 @@ describeInBrowser('the list of runs', () => {
     expect(newest.mostAtOnce()).toBe(1);
   });
 
+  test('on a laptop no column is cut, and the id of a run is there in full to be copied', async () => {
+    const { runId } = await world.current.submit('plain', [{ text: 'wide' }], { batch: 'wide' });
+    const { page } = await open('/runs?batch=wide', 1_280);
+    await page.getByRole('link', { name: runId }).waitFor();
+    const cut = await page.evaluate(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('.table-box');
+      return scrollWidth - clientWidth;
+    })()`);
+    expect(cut).toBe(0);
+    const head = page.getByRole('columnheader', { name: 'Tokens' });
+    const { x = 0, width = 0 } = (await head.boundingBox()) ?? {};
+    expect(x + width).toBeLessThan(1_280);
+  });
+
   test('on a phone the list fits the screen', async () => {
     const opened = await open('/runs', 380);
     await opened.page.getByRole('table', { name: 'Runs' }).waitFor();

@@ -94,13 +94,13 @@ function Spent({ report, label }: { report: CostReport; label: string }) {
           </p>
         </Empty>
       ) : (
-        <div class="grid">
+        <div class="grid money-sums">
           <Sums title="By day" first="Day (UTC)" sums={sums.days} />
           <Sums title="By model" first="Model" sums={sums.models} />
           <Sums title="By agent" first="Agent" sums={sums.agents} hrefOf={agentLink} />
-          <ExpensiveRuns from={report.from} to={report.to} />
         </div>
       )}
+      {sums.all.calls > 0 && <ExpensiveRuns from={report.from} to={report.to} />}
     </>
   );
 }
@@ -152,7 +152,7 @@ function Sums({
   const name = (sum: CostSum) => {
     const href = hrefOf?.(sum.name);
     const label = sum.name === noAgent ? noAgentLabel : sum.name;
-    return href === undefined ? <span class="number">{label}</span> : <a href={href}>{label}</a>;
+    return href === undefined ? label : <a href={href}>{label}</a>;
   };
   return (
     <section class="card" aria-label={title}>

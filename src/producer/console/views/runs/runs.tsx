@@ -106,9 +106,10 @@ const columns: readonly Column<RunView>[] = [
   {
     id: 'run',
     label: 'Run',
-    width: 'minmax(9rem, 15rem)',
+    // Its beginning: the whole id has its place on the page of the run.
+    width: '9rem',
     narrowWidth: '6rem',
-    cell: ({ runId }) => <code>{runId}</code>,
+    cell: ({ runId }) => <code title={runId}>{runId}</code>,
   },
   { id: 'status', label: 'Status', width: 'minmax(7rem, 8rem)', cell: (run) => <RunState run={run} /> },
   { id: 'agent', label: 'Agent', width: 'minmax(6rem, 1fr)', cell: ({ agent }) => agent },
