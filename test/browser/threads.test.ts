@@ -111,6 +111,26 @@ describeInBrowser('threads', () => {
     opened.checkComplaints();
   });
 
+  test('an answer that failed is one error, also after a reload, and nothing that the agent has said', async () => {
+    const { current: world } = shared;
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await world.ended(await world.submit('plain', [{ text: 'Before.' }], { thread: 'failed' }));
+    await opened.visit('/threads/failed');
+    const faults = Array.from({ length: 9 }, () => ({ kind: 'status' as const, status: 401 }));
+    await page.getByLabel('Message').fill(planInput({ text: 'never', faults }));
+    await page.getByRole('button', { name: 'Send' }).click();
+    const failed = page.getByText('The answer failed');
+    const listed = page.getByRole('list', { name: 'What was said' }).locator('.problem').filter({ has: failed });
+    await listed.getByText('provider_auth').waitFor();
+    expect(await failed.count()).toBe(1);
+    await page.reload();
+    await listed.getByText('provider_auth').waitFor();
+    expect(await failed.count()).toBe(1);
+    expect(await page.getByText('(error:').count()).toBe(0);
+    await opened.checkView('thread-failed');
+  });
+
   test('an answer is interrupted by the next message', async () => {
     const { current: world } = shared;
     const first = await world.submit('plain', [{ text: 'old news', hold: { gate: 'old', afterPieces: 1 } }], {

@@ -7,7 +7,7 @@ import { useQuery } from '../../query.ts';
 import { useAct } from '../../ui/dialog.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
 import { Composer } from './composer.tsx';
-import { isStopped, Said, StoppedHere } from './items.tsx';
+import { FailedHere, isBroken, Said, StoppedHere } from './items.tsx';
 import { withNewest, withOlder, type Known, type MessagesPage } from './known.ts';
 import { afterEvents, liveOf, type Live } from './live.ts';
 import type { Sent } from './send.ts';
@@ -53,7 +53,7 @@ export function Conversation({ thread, onSent }: { thread: Thread; onSent: () =>
         )}
       </ol>
       {live && (
-        <Answering live={live} isListed={messages.items.some((item) => item.runId === live.runId && isStopped(item))} />
+        <Answering live={live} isListed={messages.items.some((item) => item.runId === live.runId && isBroken(item))} />
       )}
       <Composer thread={thread} answering={live && !live.end ? live.runId : undefined} onSent={onMessage} />
       <div ref={end} />
@@ -66,7 +66,7 @@ function saidByAgent(item: ThreadItem): readonly string[] {
   return isAgents ? [item.text.trim()] : [];
 }
 
-/** `isListed`: that it was stopped is among what was said by now, with what there is of its text. */
+/** `isListed`: that it was stopped, or failed, is among what was said by now, with what there is of its text. */
 function Answering({ live, isListed }: { live: Live; isListed: boolean }) {
   const { text, thinking, calls, waits, end, isStale, runId } = live;
   const about = [...new Set(calls.values())].join(', ');
@@ -80,11 +80,7 @@ function Answering({ live, isListed }: { live: Live; isListed: boolean }) {
           <StoppedHere />
         </section>
       );
-    return (
-      <p class="problem" role="status">
-        The answer failed <code>{end.problem}</code> {link}
-      </p>
-    );
+    return <FailedHere code={end.problem?.code} message={end.problem?.message ?? ''} />;
   }
   return (
     <section class="answering" aria-label="The answer as it comes">

@@ -4,12 +4,14 @@ import { useQuery } from '../../query.ts';
 import { Json } from '../../ui/json.tsx';
 import { Time } from '../../ui/time.tsx';
 
+type MessageItem = Extract<ThreadItem, { kind: 'message' }>;
+
 /** One thing that was said or done. `isSaid`: the agent has said this text elsewhere in the thread. */
 export function Said({ item, isSaid }: { item: ThreadItem; isSaid: (text: string) => boolean }) {
   const live = item.live ? ' live' : '';
   switch (item.kind) {
     case 'message':
-      if (isStopped(item)) return <Stopped {...{ item, isSaid }} />;
+      if (isBroken(item)) return <Broken {...{ item, isSaid }} />;
       return (
         <li class={`message from-${item.role}${live}`}>
           <Who item={item} name={roles[item.role]} />
@@ -58,20 +60,24 @@ export function Said({ item, isSaid }: { item: ThreadItem; isSaid: (text: string
   }
 }
 
-/** What a thread has in place of an answer whose run was cancelled. */
-export function isStopped(item: ThreadItem): boolean {
-  return item.kind === 'message' && item.role === 'assistant' && item.text === '(stopped by user)';
+const failedText = /^\(error: ([^]*)\)$/;
+
+/** What a thread has in place of an answer whose run was cancelled, or failed. */
+export function isBroken(item: ThreadItem): boolean {
+  if (item.kind !== 'message' || item.role !== 'assistant') return false;
+  return item.text === '(stopped by user)' || failedText.test(item.text);
 }
 
 /** The run has as much of the answer as was shown. Where it has shown nothing, its last text is of an answer before. */
-function Stopped({ item, isSaid }: { item: ThreadItem; isSaid: (text: string) => boolean }) {
+function Broken({ item, isSaid }: { item: MessageItem; isSaid: (text: string) => boolean }) {
   const { data } = useQuery<RunView>(`/v1/runs/${encodeURIComponent(item.runId)}`);
   const text = data?.unfinished?.text ?? '';
+  const [, failure] = failedText.exec(item.text) ?? [];
   return (
     <li class="message from-assistant">
       <Who item={item} name="Agent" />
       {text !== '' && !isSaid(text) && <p class="text">{text}</p>}
-      <StoppedHere />
+      {failure === undefined ? <StoppedHere /> : <FailedHere code={data?.error?.code} message={failure} />}
     </li>
   );
 }
@@ -80,6 +86,16 @@ export function StoppedHere() {
   return (
     <p class="stopped">
       <span aria-hidden="true">⊘</span> Stopped before the answer was complete.
+    </p>
+  );
+}
+
+export function FailedHere({ code, message }: { code: string | undefined; message: string }) {
+  return (
+    <p class="problem">
+      <span>
+        <span aria-hidden="true">✕</span> The answer failed: {code && <code>{code}</code>} {message}
+      </span>
     </p>
   );
 }

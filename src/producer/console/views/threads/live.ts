@@ -19,7 +19,7 @@ export interface Live {
 
 interface End {
   readonly status: 'completed' | 'failed' | 'cancelled';
-  readonly problem: string | undefined;
+  readonly problem: { readonly code: string; readonly message: string } | undefined;
   /** What was shown of an answer that did not become complete. */
   readonly partial: string | undefined;
 }
@@ -70,7 +70,7 @@ function afterEvent(live: Live, event: RunEvent): Live {
       return ended(live, { status: 'cancelled', problem: undefined, partial: event.partial });
     case 'run.failed': {
       const { error, partial } = event;
-      return ended(live, { status: 'failed', problem: `${error.code}: ${error.message}`, partial });
+      return ended(live, { status: 'failed', problem: error, partial });
     }
     default:
       return live;
