@@ -165,6 +165,20 @@ describeInBrowser('the inbox of approvals', () => {
     await opened.checkView('approvals-decided');
   });
 
+  test('ages are right when a page opens, though nothing has shown one for a while', async () => {
+    const run = await asked(shared.current, 'pay', paid);
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await page.clock.install();
+    await opened.visit('/money');
+    await page.getByRole('heading', { name: 'Money' }).waitFor();
+    await page.clock.pauseAt(Date.now() + 600_000);
+    await page.getByRole('navigation').getByRole('link', { name: 'Approvals' }).click();
+    const age = page.getByRole('list', { name: 'What waits' }).getByRole('button').last().locator('.number');
+    await expect.poll(() => age.textContent()).toMatch(/^(?:9|1\d) m /);
+    await run.deny({ by: 'Grace' });
+  });
+
   test('a card says what would be done and what was asked, and the page what the run did before', async () => {
     const world = await makeWorld({ producer: true });
     const run = await world.submit('gated', [

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 
 const dayMs = 86_400_000;
 /** Made once: lists format some hundred times with each screen that scrolls by. */
@@ -58,18 +58,30 @@ const now = signal(Date.now());
 let watchers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
 
+function startClock(): void {
+  tick();
+  timer = setInterval(tick, 1_000);
+  document.addEventListener('visibilitychange', tick);
+}
+
+function stopClock(): void {
+  clearInterval(timer);
+  document.removeEventListener('visibilitychange', tick);
+}
+
+function tick(): void {
+  if (!document.hidden) now.value = Date.now();
+}
+
 /** How long ago, counting: one clock for the whole page, and only while something shows it. */
 export function Since({ at }: { at: string | number }) {
-  useEffect(() => {
+  // Before the first paint: while nothing shows it, the clock stands still.
+  useLayoutEffect(() => {
     watchers += 1;
-    timer ??= setInterval(() => {
-      if (!document.hidden) now.value = Date.now();
-    }, 1_000);
+    if (watchers === 1) startClock();
     return () => {
       watchers -= 1;
-      if (watchers > 0) return;
-      clearInterval(timer);
-      timer = undefined;
+      if (watchers === 0) stopClock();
     };
   }, []);
   const ms = Math.max(0, now.value - new Date(at).getTime());
