@@ -49,7 +49,7 @@ describeInBrowser('the frame of the console', () => {
     expect(opened.complaints).toEqual([]);
   });
 
-  test('the keys lead to views and show what they do', async () => {
+  test('the keys lead to views and show what they do, and the theme is chosen', async () => {
     const opened = await browser.open({ url: world.current.url });
     const { page } = opened;
     await opened.visit('/runs');
@@ -65,6 +65,10 @@ describeInBrowser('the frame of the console', () => {
       }
     })()`);
     await page.waitForURL('**/money');
+    await page.locator('header').getByText('Theme', { exact: true }).waitFor();
+    await page.getByLabel('Theme').selectOption('dark');
+    expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+    await page.getByLabel('Theme').selectOption('system');
     await page.keyboard.press('?');
     const help = page.getByRole('dialog', { name: 'Keys' });
     await help.getByText('Show the keys').waitFor();

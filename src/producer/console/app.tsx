@@ -211,18 +211,19 @@ function Corner({ onHelp }: { onHelp: () => void }) {
           <span class="soft">tenant</span> {now.tenant}
         </span>
       )}
-      <select
-        aria-label="Colours"
-        title="Colours: those of the system, light, or dark"
-        value={theme.value}
-        onChange={({ currentTarget }) => chooseTheme(themes.find((each) => each === currentTarget.value) ?? 'system')}
-      >
-        {themes.map((each) => (
-          <option key={each} value={each}>
-            {themeNames[each]}
-          </option>
-        ))}
-      </select>
+      <label class="theme" title="The colours of this page: those of the system, light, or dark">
+        <span class="soft">Theme</span>{' '}
+        <select
+          value={theme.value}
+          onChange={({ currentTarget }) => chooseTheme(themes.find((each) => each === currentTarget.value) ?? 'system')}
+        >
+          {themes.map((each) => (
+            <option key={each} value={each}>
+              {themeNames[each]}
+            </option>
+          ))}
+        </select>
+      </label>
       <button type="button" class="quiet" aria-label="Keys" onClick={onHelp}>
         ?
       </button>
