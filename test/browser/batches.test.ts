@@ -79,7 +79,7 @@ describeInBrowser('batches', () => {
     await errors.getByRole('link', { name: 'its run' }).first().waitFor();
     await opened.checkView('batch-failed');
     await page.getByRole('button', { name: 'Run the 6 failed again' }).click();
-    await page.getByText(/lines run again/).waitFor();
+    await page.getByText('6 lines to be run again.').waitFor();
     await batchIs(world.mill, id, ['completed']);
     opened.checkComplaints();
   });

@@ -32,7 +32,7 @@ describeInBrowser('the money', () => {
     const expensive = page.getByRole('region', { name: 'Most expensive runs' }).first();
     await expensive.getByRole('button', { name: 'Look for them' }).click();
     await expensive.getByRole('link', { name: run.runId.slice(0, 13) }).waitFor();
-    await expensive.getByText('Of all 1 runs').waitFor();
+    await expensive.getByText('1 run of these days').waitFor();
     for (const width of [1_280, 1_440]) {
       await page.setViewportSize({ width, height: 800 });
       expect(await page.evaluate(tablesThatAreCut), `at ${width}`).toEqual([]);

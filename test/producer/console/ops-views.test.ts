@@ -179,6 +179,8 @@ test('entries of the audit log read as sentences, also those of a kind that is n
   expect(words({ ...head, kind: 'budget', change: 'set', scope: 'batch', accountId: 'n', microcents: 5e8 })).toBe(
     'batch n may spend $5',
   );
+  const erased = { ...head, kind: 'erasure', of: 'run', receiptId: 'r1', receiptSha256: 's' } as const;
+  expect(words({ ...erased, runs: 1, threads: 0 })).toBe('1 run and 0 threads erased, receipt r1');
   expect(words({ ...head, kind: 'pause', change: 'paused', batchId: 'n' })).toBe('batch n paused');
   expect(words({ ...head, kind: 'later' } as never)).toBe('later');
 });

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../../../shared/contract/audit.ts';
+import { countOf } from '../../ui/count-of.ts';
 
 /** What an entry says in one line. It names things; what users and models wrote is not in it. */
 export function wordsOf(entry: AuditEntry, money: (microcents: number) => string): string {
@@ -10,7 +11,7 @@ export function wordsOf(entry: AuditEntry, money: (microcents: number) => string
         ? `${entry.scope} ${entry.accountId} may spend ${money(entry.microcents)}`
         : `${entry.scope} ${entry.accountId} was topped up with ${money(entry.microcents)}`;
     case 'erasure':
-      return `${entry.runs} runs and ${entry.threads} threads erased, receipt ${entry.receiptId}`;
+      return `${countOf(entry.runs, 'run')} and ${countOf(entry.threads, 'thread')} erased, receipt ${entry.receiptId}`;
     case 'keys':
       return `${entry.key} ${entry.change}${entry.scopes ? ` (${entry.scopes.join(', ')})` : ''}`;
     case 'pause':

@@ -3,6 +3,7 @@ import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import { api, withQuery } from '../../api.ts';
 import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
+import { countOf } from '../../ui/count-of.ts';
 import { Confirm, useAct } from '../../ui/dialog.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { notify } from '../../ui/notice.tsx';
@@ -76,7 +77,7 @@ function Acts({ batch, failed, onDone }: ActsProps) {
   const [isCancelling, setCancelling] = useState(false);
   const act = async (name: 'pause' | 'resume' | 'cancel' | 'redrive') => {
     const answer = await api<{ lines?: number }>(`/v1/batches/${batch.id}/${name}`, { method: 'POST' });
-    notify(name === 'redrive' ? `${answer.lines ?? 0} lines run again.` : done[name]);
+    notify(name === 'redrive' ? `${countOf(answer.lines ?? 0, 'line')} to be run again.` : done[name]);
     await onDone();
   };
   const { busy, error, run } = useAct(act);

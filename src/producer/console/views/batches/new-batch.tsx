@@ -6,9 +6,9 @@ import type { FileView } from '../../../../shared/contract/files.ts';
 import { api, request } from '../../api.ts';
 import { useQuery } from '../../query.ts';
 import { readNumber } from '../../forms/edit-value.ts';
+import { countOf } from '../../ui/count-of.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
 import { AgentField, CheckField, Field, Form, TextArea, TextField } from '../../ui/form.tsx';
-import { formatCount } from '../../ui/money.tsx';
 import { newKey } from '../../ui/new-key.ts';
 import { Problem } from '../../ui/states.tsx';
 import { beginning } from './failures.ts';
@@ -132,7 +132,7 @@ function Beginning({ name: filename, bytes, preview: { format, columns, rows, li
     <section aria-label="The first lines" class="stack-small">
       <p>
         <strong>{filename}</strong>: {format}, {sizeText(bytes)}, {lines.exact ? '' : 'about '}
-        {formatCount(lines.count)} lines
+        {countOf(lines.count, 'line')}
         {endpoint !== '/v1/runs' && (
           <>
             , requests of <code>{endpoint}</code>

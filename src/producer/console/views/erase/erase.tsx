@@ -3,8 +3,8 @@ import { useLocation } from 'preact-iso/router';
 import { useState } from 'preact/hooks';
 import type { ErasureReceipt } from '../../../../shared/contract/erasure/receipt.ts';
 import { api } from '../../api.ts';
+import { countOf } from '../../ui/count-of.ts';
 import { Dialog, useAct } from '../../ui/dialog.tsx';
-import { formatCount } from '../../ui/money.tsx';
 import { newKey } from '../../ui/new-key.ts';
 import { saveFile } from '../../ui/save.ts';
 import { Problem } from '../../ui/states.tsx';
@@ -92,8 +92,4 @@ function Erased({ receipt, home, onClose }: ErasedProps) {
       </footer>
     </Dialog>
   );
-}
-
-function countOf(count: number, what: string): string {
-  return `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`;
 }

@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import { api, withQuery } from '../../api.ts';
+import { countOf } from '../../ui/count-of.ts';
 import { useAct } from '../../ui/dialog.tsx';
-import { formatCount, Money } from '../../ui/money.tsx';
+import { Money } from '../../ui/money.tsx';
 import { SimpleTable } from '../../ui/simple-table.tsx';
 import { Problem } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
@@ -47,8 +48,8 @@ export function ExpensiveRuns({ from, to }: { from: string; to: string }) {
             ]}
           />
           <p class="soft">
-            Of {found.isAll ? 'all' : 'the newest'} {formatCount(found.looked)} runs of these days that cost anything
-            and are kept.
+            Of {found.isAll ? 'all that cost anything and are kept' : 'the newest that cost anything'}:{' '}
+            {countOf(found.looked, 'run')} of these days.
           </p>
         </>
       )}
