@@ -49,6 +49,19 @@ describeInBrowser('the frame of the console', () => {
     expect(opened.complaints).toEqual([]);
   });
 
+  test('on a phone the entry of the current view is in sight', async () => {
+    const { page, ...opened } = await browser.open({ url: world.current.url, width: 380 });
+    await page.goto(`${world.current.url}/audit`);
+    const current = page.getByRole('navigation').locator('[aria-current=page]');
+    await current.waitFor();
+    const edge = async () => {
+      const { x = -1, width = 0 } = (await current.boundingBox()) ?? {};
+      return x >= 0 && x + width <= 380;
+    };
+    await expect.poll(edge).toBe(true);
+    expect(opened.complaints).toEqual([]);
+  });
+
   test('the keys lead to views and show what they do, and the theme is chosen', async () => {
     const opened = await browser.open({ url: world.current.url });
     const { page } = opened;

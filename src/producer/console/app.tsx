@@ -1,5 +1,5 @@
 import type { AnyComponent, ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ErrorBoundary, lazy } from 'preact-iso';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
 import { asApiError, reachable, type ApiError } from './api.ts';
@@ -140,6 +140,11 @@ function Waiting() {
 function Shell({ children }: { children: ComponentChildren }) {
   useInbox();
   const { path, route } = useLocation();
+  const nav = useRef<HTMLElement>(null);
+  // On a phone the bar is longer than the screen.
+  useEffect(() => {
+    nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [path]);
   const [help, setHelp] = useState(false);
   const [going, setGoing] = useState(false);
   useKeys({
@@ -158,7 +163,7 @@ function Shell({ children }: { children: ComponentChildren }) {
         <a class="brand" href="/runs">
           Millrace
         </a>
-        <nav aria-label="Views">
+        <nav aria-label="Views" ref={nav}>
           {places.map(([to, name]) => (
             <a key={to} href={to} aria-current={path === to || path.startsWith(`${to}/`) ? 'page' : undefined}>
               <Steady text={name} />
