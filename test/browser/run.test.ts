@@ -258,6 +258,22 @@ describeInBrowser('the page of a run', () => {
     world.provider.gates.open(gate);
   });
 
+  test('a long input is some lines and not a screen, until all of it is asked for', async () => {
+    const words = Array.from({ length: 600 }, (_, at) => `word-${at}`).join(' ');
+    const { runId } = await shared.current.mill.enqueue({ agent: 'plain', input: words });
+    const opened = await browser.open({ url: shared.current.url });
+    const { page } = opened;
+    await opened.visit(`/runs/${runId}`);
+    const asked = page.getByLabel('input', { exact: true });
+    await asked.waitFor();
+    expect((await asked.boundingBox())?.height).toBeLessThan(300);
+    await page
+      .getByRole('button', { name: /^Show all/ })
+      .first()
+      .click();
+    await asked.getByText('word-599').waitFor();
+  });
+
   test('an id that was never given says so', async () => {
     const opened = await browser.open({ url: shared.current.url });
     await opened.visit('/runs/0199aaaa-0000-7000-8000-000000000000');

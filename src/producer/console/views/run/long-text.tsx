@@ -5,6 +5,8 @@ import { beginningOf, mostChars, prettyOf } from './record/shown-text.ts';
 
 /** Shorter texts are marked and copied by hand. */
 const worthCopying = 60;
+/** A line without a break takes several of the screen. */
+const charsOfALine = 90;
 
 /** A text of any length: its beginning, and all of it for who asks. Never markup. */
 export function LongText({ text, label, lines }: { text: string; label: string; lines?: number }) {
@@ -12,7 +14,7 @@ export function LongText({ text, label, lines }: { text: string; label: string; 
   const pretty = prettyOf(text);
   const shown = whole
     ? beginningOf(pretty, mostChars, Number.POSITIVE_INFINITY)
-    : beginningOf(pretty, undefined, lines);
+    : beginningOf(pretty, lines && lines * charsOfALine, lines);
   const isBeyond = whole && shown.left > 0;
   const isProse = !/^\s*[[{]/.test(text);
   return (
