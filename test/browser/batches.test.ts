@@ -183,6 +183,9 @@ describeInBrowser('batches', () => {
     await opened.visit('/batches');
     await page.getByRole('link', { name: 'stopped' }).waitFor();
     await opened.checkView('batches');
+    await opened.visit('/audit');
+    const pause = page.getByRole('row').filter({ hasText: `batch ${id} paused` });
+    await pause.getByText('without a name').waitFor();
     opened.checkComplaints();
   });
 

@@ -104,6 +104,14 @@ const tones: Readonly<Record<string, 'bad' | 'wait' | 'quiet'>> = {
   erasure: 'wait',
 };
 
+/** Where no keys are set, the producer knows only that it was asked from its own machine. */
+function By({ entry }: { entry: Shown }) {
+  const by = 'by' in entry ? entry.by : undefined;
+  const isNameless = by === 'local' || (by === undefined && entry.kind === 'decision');
+  if (isNameless) return <span class="soft">without a name</span>;
+  return <>{by ?? <span class="soft">–</span>}</>;
+}
+
 const columns = [
   { id: 'at', label: 'When', width: '8rem', cell: ({ at }: Shown) => <Time at={at} /> },
   {
@@ -118,7 +126,7 @@ const columns = [
     label: 'By',
     width: 'minmax(6rem, 1fr)',
     wideOnly: true,
-    cell: (entry: Shown) => ('by' in entry && entry.by ? entry.by : <span class="soft">–</span>),
+    cell: (entry: Shown) => <By entry={entry} />,
   },
   {
     id: 'run',
