@@ -260,7 +260,7 @@ describeInBrowser('the page of a run', () => {
 
   test('a long input is some lines and not a screen, until all of it is asked for', async () => {
     const words = Array.from({ length: 600 }, (_, at) => `word-${at}`).join(' ');
-    const { runId } = await shared.current.mill.enqueue({ agent: 'plain', input: words });
+    const { runId } = await shared.current.mill.enqueue({ agent: 'plain', input: planInput({ text: words }) });
     const opened = await browser.open({ url: shared.current.url });
     const { page } = opened;
     await opened.visit(`/runs/${runId}`);
