@@ -238,7 +238,11 @@ function threads({ waits }: Diagnosis): Check {
 function batches({ batches: { open, processes } }: Diagnosis): Check {
   if (open === 0) return ok('batches', 'none is open');
   const text = `${count(open)} open`;
-  if (processes > 0) return ok('batches', `${text}, ${count(processes)} processes advance them`);
+  if (processes > 0)
+    return ok(
+      'batches',
+      `${text}, ${processes === 1 ? '1 process advances' : `${count(processes)} processes advance`} them`,
+    );
   return fail('batches', `${text}, and no process advances them`, 'start a producer: millrace producer');
 }
 
