@@ -14,14 +14,14 @@ describeInBrowser('threads', () => {
     await opened.visit('/threads?new=1');
     const dialog = page.getByRole('dialog', { name: 'New thread' });
     await dialog.getByLabel('Agent').selectOption('gated');
-    await dialog.getByLabel('Name').fill('told-live');
+    await dialog.getByLabel('Name').fill('seen-live');
     const plan = planInput(
       { calls: [{ name: 'look', args: { id: 'seen' } }] },
       { text: 'one two three four', hold: { gate: 'live', afterPieces: 2 } },
     );
     await dialog.getByLabel('Message').fill(plan);
     await dialog.getByRole('button', { name: 'Send' }).click();
-    await page.waitForURL('**/threads/told-live');
+    await page.waitForURL('**/threads/seen-live');
     const answer = page.getByRole('region', { name: 'The answer as it comes' });
     await answer.getByText('one two', { exact: true }).waitFor();
     await page.getByText('Result of look').waitFor();

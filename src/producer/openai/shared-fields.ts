@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { outputSchema } from '../../shared/contract/node.ts';
-import { maxMetadataChars, maxMetadataKeys } from '../../shared/contract/run.ts';
+import { maxMetadataChars, maxMetadataKeys } from '../../shared/contract/plain/metadata.ts';
 
 /** The agent, as its caller names it. */
 export const modelName = z.string().min(1).max(200);

@@ -1,3 +1,4 @@
+import { maxMetadataChars, maxMetadataKeys } from './plain/metadata.ts';
 import { clip } from '../base/text.ts';
 import { reservedJobFields } from './reserved.ts';
 import { z } from 'zod';
@@ -34,8 +35,6 @@ import { onBusy } from './thread/thread.ts';
 export { isTerminalStatus, type RunStatus } from './plain/ends.ts';
 
 export const maxInputBytes = 256 * 1024;
-export const maxMetadataKeys = 16;
-export const maxMetadataChars = 512;
 export const maxBulk = 10_000;
 export const maxBatchLines = 50_000;
 

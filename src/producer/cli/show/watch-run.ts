@@ -1,5 +1,6 @@
 import { createProjector, readFrom, type DialectName } from '../../../shared/dialects/project.ts';
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
+import type { RunStatus } from '../../../shared/contract/plain/ends.ts';
 import { taskResult } from '../../../shared/contract/orchestration/task.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
@@ -63,14 +64,19 @@ async function endedBefore(
   runId: string,
   { cli, mill, printer }: { readonly cli: Cli; readonly mill: Millrace; readonly printer: RunPrinter },
 ): Promise<ExitCode> {
-  const { status } = await mill.get(runId);
+  const { status, result } = await mill.get(runId);
   printer.note(`no event comes after that one: the run is ${status}. See it: ${callOf(cli)} get ${runId}`);
-  return status === 'completed' ? exitCodes.ok : exitCodes.failed;
+  return isGoodEnd(status, result?.output) ? exitCodes.ok : exitCodes.failed;
 }
 
 export function wentWell(event: RunEvent): boolean {
-  if (event.type !== 'run.completed' || event.status === 'blocked') return false;
-  const task = taskResult.safeParse(event.result.output);
+  return event.type === 'run.completed' && isGoodEnd(event.status, event.result.output);
+}
+
+/** A task has failed that did not pass. */
+function isGoodEnd(status: RunStatus, output: unknown): boolean {
+  if (status !== 'completed' && status !== 'degraded') return false;
+  const task = taskResult.safeParse(output);
   return !task.success || task.data.pass;
 }
 

@@ -15,7 +15,7 @@ export async function archivedRun(
     return await core.archive.read(tenant, runId);
   } catch (error) {
     if (!(error instanceof RunError) || isUnavailable(error)) throw error;
-    return (await listedAtMs(runId, { core, tenant })) === undefined ? undefined : 'unreadable';
+    return 'unreadable';
   }
 }
 

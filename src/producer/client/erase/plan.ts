@@ -3,11 +3,11 @@ import { noCounts, type ErasedCounts } from '../../../shared/contract/erasure/re
 import { usualSkewMs } from '../../../shared/state/erasure/lifecycle-entries.ts';
 import type { ErasurePlan, PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import { cancelRun } from '../cancel.ts';
+import { hasLabels } from '../../../shared/contract/archive/labels.ts';
 import type { TenantClient } from '../client-core.ts';
 import { inGroups, waitForEnd } from '../read-run.ts';
 import { eraseLines, isBatchOpen } from './batch-lines.ts';
 import { findErasable, refersTo, runsOfThread, threadEntries, type ErasableRun, type KnownParents } from './find.ts';
-import { hasLabels } from '../../../shared/contract/archive/labels.ts';
 import { stillReferredTo, textOfThread } from './references.ts';
 import { countLifecycle } from './remove.ts';
 import type { Asked } from './request.ts';

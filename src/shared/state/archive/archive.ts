@@ -44,7 +44,10 @@ export interface ArchiveStore {
    * because it was erased, its time is over already, or there is no room for it among newer ones. One that fails is rejected alone.
    */
   write(runs: readonly WrittenRun[]): Promise<PromiseSettledResult<number>[]>;
-  /** Undefined: there is nothing of this tenant, or its time is over. Throws `run_state_malformed` for what cannot be read. */
+  /**
+   * Undefined: there is nothing of this tenant, or its time is over. Throws `run_state_malformed` for what cannot be read, where the
+   * tenant's list of runs has its id, which proves whose it is.
+   */
   read(tenant: string, runId: string): Promise<ArchivedRun | undefined>;
   /**
    * Removes a run of this tenant, and keeps a worker that is just about to write it from doing so. False: there was nothing. The record

@@ -19,7 +19,6 @@ import { waitLabels } from './record/waterfall.ts';
 /** What comes below is to be in sight, too. */
 const cardLines = 8;
 const mostOnOneLine = 200;
-const rerunsMs = 30_000;
 
 export interface HeaderProps {
   readonly run: RunView;
@@ -221,7 +220,7 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
           {run.parentRunId && <a href={`/runs/${encodeURIComponent(run.parentRunId)}`}>{run.parentRunId}</a>}
         </Fact>
         <Fact name="Run again from">{origin && <a href={`/runs/${encodeURIComponent(origin)}`}>{origin}</a>}</Fact>
-        <Reruns runId={run.runId} />
+        <Reruns run={run} />
         <Fact name="Worker">{worker && <code>{worker}</code>}</Fact>
         <Fact name="Queue">{queue !== 'runs' && queue}</Fact>
         <Fact name="Execution id">{run.executionId && <code>{run.executionId}</code>}</Fact>
@@ -235,10 +234,10 @@ function Facts({ run, steps }: { run: RunView; steps: RunSteps | undefined }) {
   );
 }
 
-/** The runs that asked the same once more. */
-function Reruns({ runId }: { runId: string }) {
-  const path = withQuery('/v1/runs', { [`metadata.${rerunKey}`]: runId, limit: 100 });
-  const { data } = useQuery<{ runs: readonly RunView[]; cursor?: string }>(path, rerunsMs);
+/** The runs that asked the same once more. Looked for once: to find runs by metadata costs the producer a look at all that came after. */
+function Reruns({ run: { runId, createdAt } }: { run: RunView }) {
+  const path = withQuery('/v1/runs', { [`metadata.${rerunKey}`]: runId, after: createdAt, limit: 100 });
+  const { data } = useQuery<{ runs: readonly RunView[]; cursor?: string }>(path);
   const total = data?.runs.filter(({ parentRunId }) => parentRunId === undefined).length ?? 0;
   return (
     <Fact name="Run again as">

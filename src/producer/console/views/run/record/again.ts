@@ -1,3 +1,4 @@
+import { maxMetadataKeys } from '../../../../../shared/contract/plain/metadata.ts';
 import type { InputFile } from '../../../../../shared/contract/input-parts.ts';
 import type { RunRequest, RunRequestInput } from '../../../../../shared/contract/run.ts';
 
@@ -8,8 +9,6 @@ export type Bytes = (handle: string, mediaType: string | undefined) => Promise<s
 
 /** The key of metadata that says which run a request was asked by before. */
 export const rerunKey = 'rerun_of';
-/** So many keys a producer takes. */
-const maxMetadataKeys = 16;
 
 /** The request with a note of the run that it repeats, in place of an older one. One that has no room for it stays as it is. */
 export function rerunOf(runId: string, request: RunRequestInput): RunRequestInput {
