@@ -1,10 +1,11 @@
 import { dialectNames } from '../../../src/shared/dialects/project.ts';
 import { expect, test } from 'vitest';
+import type { RunStatus } from '../../../src/shared/contract/plain/ends.ts';
 import { clientWorld, request } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { millrace, settings } from './support/cli-process.ts';
 
-async function endedRun() {
+async function endedRun(status: RunStatus = 'completed') {
   const world = await clientWorld();
   const run = await world.mill.enqueue(request);
   const writer = new RunWriter(world.redis, world.keys, run.runId);
@@ -12,7 +13,7 @@ async function endedRun() {
     { type: 'step.start', stepNumber: 1, model: 'm', modelSource: 'agent' },
     { type: 'text.delta', delta: 'Sent.', model: 'm' },
   ]);
-  await writer.end();
+  await writer.end(status);
   return { run, env: settings(world.prefix) };
 }
 
@@ -31,10 +32,18 @@ test('tail prints a run in a dialect, one event a line, also from the middle', a
   expect(await types('--after', '3')).toEqual(['completed 1']);
 });
 
-test('tail after the last event of a run that has ended says so, and ends as the run did', async () => {
-  const { run, env } = await endedRun();
+test.each([
+  ['completed', 0],
+  ['degraded', 0],
+  ['blocked', 1],
+  ['failed', 1],
+] as const)('tail after the last event of a run that is %s says so, and ends as the run did', async (status, ends) => {
+  const { run, env } = await endedRun(status);
   const { code, stderr } = await millrace(['tail', run.runId, '--after', '999'], { env });
-  expect([code, stderr]).toEqual([0, expect.stringContaining('no event comes after that one: the run is completed')]);
+  expect([code, stderr]).toEqual([
+    ends,
+    expect.stringContaining(`no event comes after that one: the run is ${status}`),
+  ]);
 });
 
 test('a dialect is one of those that there are, and of one run', async () => {
