@@ -6,7 +6,8 @@ import {
   type WrittenRun,
 } from '../../src/shared/state/archive/archive.ts';
 import { newRunId } from '../../src/shared/base/ids.ts';
-import { type ArchivedRun, archivedText, lineKinds } from '../../src/shared/contract/archive/archived-run.ts';
+import { type ArchivedRun, archivedText } from '../../src/shared/contract/archive/archived-run.ts';
+import { lineKinds } from '../../src/shared/contract/archive/line-kinds.ts';
 import { recordToHash } from '../../src/shared/contract/run.ts';
 import type { FilesWorld } from './files-world.ts';
 import { aRecord } from './run-fixtures.ts';

@@ -16,6 +16,12 @@ export function pairsOf<T>(flat: readonly T[]): readonly (readonly [T, T])[] {
   return Array.from({ length: Math.floor(flat.length / 2) }, (_, i) => [flat[2 * i] as T, flat[2 * i + 1] as T]);
 }
 
+/** The value of what was settled. Throws the reason of what was rejected. */
+export function settledValue<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
+}
+
 /** Neighbours together: at most `most` of them, and `maxBytes` of theirs. One that is larger is alone. */
 export function* inBatches<T>(
   items: readonly T[],

@@ -8,7 +8,7 @@ import { jsonText } from '../base/json.ts';
 import type { RunRecord } from '../contract/run.ts';
 import type { LogTails } from './archive/log-tails.ts';
 import type { RedisConnection } from './connect.ts';
-import { redisError } from './errors.ts';
+import { isUnavailable, redisError } from './errors.ts';
 import type { KeySpace } from './keys.ts';
 import { defined } from '../base/collections.ts';
 
@@ -63,25 +63,30 @@ export interface ScriptCall {
 }
 
 /**
- * Runs a script once for each call. They leave in one write, which costs a fraction of a write for each; in a Cluster each goes to its
- * node. One that fails keeps no other from running.
+ * Runs a script for many calls. It has to be one that takes the keys and the arguments of several calls, one call after the other, and
+ * answers nothing or a list with the reply to each: run as one, they cost both sides a fraction of what many cost. In a Cluster each goes
+ * to its node. One that fails keeps no other from running: a script that is run again must do no harm.
  */
 export async function runScriptAll(
   redis: RedisConnection,
   script: LuaScript,
   calls: readonly ScriptCall[],
 ): Promise<PromiseSettledResult<unknown>[]> {
-  const alone = ({ keys, args, doing }: ScriptCall) => runScript(redis, script, keys, args, { doing });
-  if (redis instanceof Cluster) return await Promise.allSettled(calls.map(alone));
-  const pipeline = redis.pipeline();
-  for (const { keys, args } of calls) pipeline.evalsha(script.sha, keys.length, ...keys, ...args);
-  const replies = (await pipeline.exec()) ?? [];
+  if (calls.length > 1 && !(redis instanceof Cluster)) {
+    const [keys, args] = [calls.flatMap((call) => call.keys), calls.flatMap((call) => call.args)];
+    const doing = `${calls[0]?.doing} and of ${calls.length - 1} more`;
+    try {
+      const replies = (await runScript(redis, script, keys, args, { doing })) as readonly unknown[] | null;
+      return calls.map((_, i) => ({ status: 'fulfilled', value: replies?.[i] }));
+    } catch (reason) {
+      if (isUnavailable(reason)) return calls.map(() => ({ status: 'rejected', reason }));
+      // Some may have failed only because they came after the one that does.
+    }
+  }
   return await Promise.allSettled(
-    calls.map(async (call, i) => {
-      const [error, reply] = replies[i] ?? [new Error('no reply')];
-      if (!error) return reply;
-      if (error.message.startsWith('NOSCRIPT')) return await alone(call);
-      throw redisError(error, call.doing);
+    calls.map(async ({ keys, args, doing }) => {
+      const replies = await runScript(redis, script, keys, args, { doing });
+      return (replies as readonly unknown[] | null)?.[0];
     }),
   );
 }

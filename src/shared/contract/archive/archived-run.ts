@@ -7,9 +7,13 @@ import { type JournalEntry, journalEntry } from '../journal/journal.ts';
 import { legibleRecord } from '../run-record.ts';
 import type { RunRecord } from '../run.ts';
 import { changedLabels } from './labels.ts';
+import { lineKinds } from './line-kinds.ts';
+import { withAnswerEverywhere } from './repeated-answer.ts';
 import { childView } from './run-steps.ts';
 
-export const archivedRunVersion = 2;
+/** Version 2 has each answer as often as the run has. */
+const archivedRunVersions = [2, 3] as const;
+const archivedRunVersion = 3;
 
 /** A digest of an agent's definition, under which the archive keeps it. */
 export const definitionDigest = z.string().regex(/^[0-9a-f]{16,64}$/, 'must be hexadecimal digits');
@@ -20,7 +24,7 @@ type KeptEvent = z.infer<typeof keptEvent>;
 
 /** What is known of an archived run beside what it wrote itself. */
 const aboutRun = z.object({
-  v: z.literal(archivedRunVersion),
+  v: z.literal(archivedRunVersions),
   runId: z.string(),
   tenant: z.string(),
   /** Of the agent that it began with. */
@@ -60,13 +64,7 @@ export function isFirstToken(type: string): boolean {
   return isDelta(type) || type === 'agent.thinking' || type === 'tool.call.start';
 }
 
-/**
- * What the lines of an archived run are, by their first character. They are copied as they stand in Redis, so that writing them costs
- * little, and one that cannot be read hides no other. A field of the record is its name, a space, and its value; the others are JSON.
- */
-export const lineKinds = { about: 'A', field: 'R', entry: 'J', decision: 'D', event: 'E', earlier: 'B' } as const;
-
-/** The text of an archived run. `lines` are all but the first, each with a newline at its end. */
+/** The text of an archived run. `lines` are all but the first, each with a newline at its end, mostly as `withAnswerOnce` has them. */
 export function archivedText(about: AboutRun, lines: string): string {
   return `${lineKinds.about}${jsonText({ v: archivedRunVersion, ...about })}\n${lines}`;
 }
@@ -82,7 +80,7 @@ export function tenantOfArchived(text: string): string | undefined {
  * out. Throws `run_state_version_unsupported` and `run_state_malformed`.
  */
 export function archivedFrom(text: string, runId: string): ArchivedRun {
-  const lines = Map.groupBy(text.split('\n'), (line) => line.charAt(0));
+  const lines = Map.groupBy(withAnswerEverywhere(text).split('\n'), (line) => line.charAt(0));
   const bodies = (kind: keyof typeof lineKinds) => (lines.get(lineKinds[kind]) ?? []).map((line) => line.slice(1));
   const all = <T>(kind: keyof typeof lineKinds, schema: z.ZodType<T>): T[] =>
     bodies(kind).flatMap((body) => {
@@ -93,7 +91,7 @@ export function archivedFrom(text: string, runId: string): ArchivedRun {
   const about = aboutRun.safeParse(jsonOr(found));
   if (!about.success) {
     const version = z.object({ v: z.int() }).safeParse(jsonOr(found)).data?.v;
-    if (version !== undefined && version !== archivedRunVersion)
+    if (version !== undefined && !archivedRunVersions.some((known) => known === version))
       throw new RunError('run_state_version_unsupported', `run ${runId} was archived in another version`);
     throw new RunError('run_state_malformed', `what the archive has of run ${runId} cannot be read`, {
       cause: about.error,

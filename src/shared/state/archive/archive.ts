@@ -205,6 +205,6 @@ async function makeRoom(
 
 /** A hundred at once, at most. */
 async function dropKept(deps: ArchiveDeps, blobs: Blobs, runIds: readonly string[]): Promise<void> {
-  await Promise.all(runIds.map((runId) => blobs.drop(ownerOf(runId))));
+  await blobs.drop(...runIds.map(ownerOf));
   if (blobs.kind === 'redis') await forgetKept(deps, runIds);
 }

@@ -1,10 +1,13 @@
-import { pairsOf } from '../../base/collections.ts';
-import { isFirstToken, lineKinds } from '../../contract/archive/archived-run.ts';
+import { pairsOf, settledValue } from '../../base/collections.ts';
+import { RunError } from '../../base/errors.ts';
+import { isFirstToken } from '../../contract/archive/archived-run.ts';
+import { lineKinds } from '../../contract/archive/line-kinds.ts';
 import { isDelta } from '../../contract/event.ts';
 import { runRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { KeySpace } from '../keys.ts';
 import { repliesFor } from '../pipelines.ts';
+import { loadScript, runScriptAll } from '../script.ts';
 import type { LoggedEvent, LogTail, LogTails } from './log-tails.ts';
 
 /** All that an ended run leaves in Redis, as it stands there. */
@@ -27,75 +30,96 @@ export interface EndedSpace extends KeySpace {
 
 /** So many at once keep Redis from nothing else. */
 const eventsAtOnce = 500;
-/** What is written of the hash: the record, and what stands in for a request that cannot be read. */
+/** What is written of the hash: the record, and what stands in for a request that cannot be read. The rest is for scripts. */
 const recordFields = [...Object.keys(runRecord.shape), 'agent', 'thread'];
-/** To name the fields costs less than to decode their names, and all that only scripts need. */
-const readFields = [...recordFields, 'unarchived', 'logStart'];
 /** The beginnings of the lines of the record. */
-const fieldStarts = recordFields.map((name) => `${lineKinds.field}${name} `);
+const fieldStarts = recordFields.map((name) => [name, `${lineKinds.field}${name} `] as const);
 /** What the archiver looks at. */
-const factNames = [
-  'v',
-  'runId',
-  'tenant',
-  'createdAt',
-  'endedAt',
-  'definition',
-  'request',
-  'agent',
-  'thread',
-  'unarchived',
-  'logStart',
-] as const;
-type Fact = (typeof factNames)[number];
-/** Where each is among `readFields`. */
-const factPlaces = factNames.map((name) => [name, readFields.indexOf(name)] as const);
+type Fact =
+  | 'v'
+  | 'runId'
+  | 'tenant'
+  | 'createdAt'
+  | 'endedAt'
+  | 'definition'
+  | 'request'
+  | 'agent'
+  | 'thread'
+  | 'unarchived'
+  | 'logStart';
+
+const recordsScript = loadScript(import.meta.url, './read-records.lua');
 
 /**
- * What there is of these runs; undefined where the record is gone. A script that made one text of a run would cost Redis four times as
- * much, and save the process no more than that.
+ * What there is of each of these runs; undefined where the record is gone. One that cannot be read is rejected alone. A script that
+ * answered all of it as one text would save a process a little more, and cost Redis three times as much.
  */
 export async function readEnded(
-  { redis, keys, logTails }: EndedSpace,
+  space: EndedSpace,
   runIds: readonly string[],
-): Promise<readonly (EndedRun | undefined)[]> {
-  const tails = new Map(runIds.map((runId) => [runId, logTails?.ended(runId)] as const));
-  const replies = await repliesFor(redis, runIds, (pipeline, runId) =>
-    pipeline
-      .hmget(keys.run(runId), ...readFields)
-      .lrange(keys.journal(runId), 0, -1)
-      .hvals(keys.decisions(runId))
-      .xrangeBuffer(keys.events(runId), '-', endBefore(tails.get(runId)), 'COUNT', eventsAtOnce),
-  );
-  return await Promise.all(
-    runIds.map(async (runId, i) => {
-      const [values, journal, decisions, page] = replies[i] as [(string | null)[], string[], string[], Page];
-      const facts = factsOf(values);
-      if (facts.runId === undefined) return undefined;
-      const tail = tails.get(runId);
-      // It has ended again since, elsewhere: all of its log may be another one.
-      if (tail && tail.endedAt !== facts.endedAt) return (await readEnded({ redis, keys }, [runId]))[0];
-      const end = endBefore(tail);
-      const run = new RunLines();
-      run.addFields(values);
-      run.addAll(lineKinds.entry, journal);
-      run.addAll(lineKinds.decision, decisions);
-      run.addPage(page);
-      for (let last = page; last.length === eventsAtOnce; run.addPage(last))
-        last = await pageAfter(last, { redis, log: keys.events(runId), end });
-      run.addEvents(tail?.events ?? []);
-      return { runId, facts, journal, lines: run.text(), firstTokens: run.firstTokens.times };
+): Promise<readonly PromiseSettledResult<EndedRun | undefined>[]> {
+  const { redis, keys, logTails } = space;
+  const tails = runIds.map((runId) => logTails?.ended(runId));
+  const calls = runIds.map((runId) => ({ keys: [keys.run(runId)], args: [], doing: `read of the ended run ${runId}` }));
+  const [records, rest] = await Promise.all([
+    runScriptAll(redis, recordsScript, calls),
+    repliesFor(
+      redis,
+      runIds.map((runId, i) => ({ runId, end: endBefore(tails[i]) })),
+      (pipeline, { runId, end }) =>
+        pipeline
+          .lrange(keys.journal(runId), 0, -1)
+          .hvals(keys.decisions(runId))
+          .xrangeBuffer(keys.events(runId), '-', end, 'COUNT', eventsAtOnce),
+    ),
+  ]);
+  return await Promise.allSettled(
+    records.map(async (record, i) => {
+      const runId = runIds[i] ?? '';
+      const fields = fieldsOf(settledValue(record) as string, runId);
+      return await endedFrom(fields, rest[i] as Rest, { space, runId, tail: tails[i] });
     }),
   );
 }
 
-function factsOf(values: readonly (string | null)[]): EndedRun['facts'] {
-  const found: Partial<Record<Fact, string>> = {};
-  for (const [name, at] of factPlaces) {
-    const value = values[at];
-    if (typeof value === 'string') found[name] = value;
+type Fields = Readonly<Partial<Record<string, string>>> & EndedRun['facts'];
+type Rest = [journal: string[], decisions: string[], page: Page];
+
+/** The fields in an answer of `read-records.lua`. Throws `run_state_malformed` where a value has what is between them. */
+function fieldsOf(text: string, runId: string): Fields {
+  const [count, ...items] = text.split('\0');
+  if (Number(count) !== items.length)
+    throw new RunError('run_state_malformed', `the record of run ${runId} has a field with a NUL`);
+  return Object.fromEntries(pairsOf(items));
+}
+
+interface Left {
+  readonly space: EndedSpace;
+  readonly runId: string;
+  readonly tail: LogTail | undefined;
+}
+
+async function endedFrom(
+  facts: Fields,
+  [journal, decisions, first]: Rest,
+  { space: { redis, keys }, runId, tail }: Left,
+): Promise<EndedRun | undefined> {
+  if (facts.runId === undefined) return undefined;
+  // It has ended again since, elsewhere: all of its log may be another one.
+  if (tail && tail.endedAt !== facts.endedAt) {
+    const [again] = await readEnded({ redis, keys }, [runId]);
+    return again && settledValue(again);
   }
-  return found;
+  const end = endBefore(tail);
+  const run = new RunLines();
+  run.addFields(facts);
+  run.addAll(lineKinds.entry, journal);
+  run.addAll(lineKinds.decision, decisions);
+  run.addPage(first);
+  for (let last = first; last.length === eventsAtOnce; run.addPage(last))
+    last = await pageAfter(last, { redis, log: keys.events(runId), end });
+  run.addEvents(tail?.events ?? []);
+  return { runId, facts, journal, lines: run.text(), firstTokens: run.firstTokens.times };
 }
 
 /** Entries of a stream. Most of what they are made of is not looked at, and stays undecoded. */
@@ -122,11 +146,10 @@ class RunLines {
   readonly firstTokens = new FirstTokens();
   readonly #lines: string[] = [];
 
-  /** The values of `readFields`. */
-  addFields(values: readonly (string | null)[]): void {
-    for (const [i, start] of fieldStarts.entries()) {
-      const value = values[i];
-      if (typeof value === 'string') this.#add(start, value);
+  addFields(fields: Fields): void {
+    for (const [name, start] of fieldStarts) {
+      const value = fields[name];
+      if (value !== undefined) this.#add(start, value);
     }
   }
 

@@ -16,7 +16,7 @@ const packing = { level: 3, dictionary };
 /** Up to here it takes less time than to have another thread do it. */
 const smallBytes = 65_536;
 /** What is small needs smaller buffers: to make them takes as long as to fill them. */
-const smallPacking = { ...packing, memLevel: 6, chunkSize: 4_096 };
+const smallPacking = { ...packing, memLevel: 4, windowBits: 14, chunkSize: 4_096 };
 
 /** A text as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
 export async function packed(text: string): Promise<Buffer> {

@@ -1,5 +1,5 @@
+import { Cluster } from 'ioredis';
 import type { KeySpace } from '../keys.ts';
-import { repliesFor } from '../pipelines.ts';
 
 /** Longer than a worker takes from reading a run to writing something of it, also one that is stopped in between. */
 const keptMs = 86_400_000;
@@ -17,6 +17,7 @@ export async function erasedNotLongAgo(
   { redis, keys }: KeySpace,
   runIds: readonly string[],
 ): Promise<readonly (string | null)[]> {
-  const replies = await repliesFor(redis, runIds, (pipeline, runId) => pipeline.get(keys.erased(runId)));
-  return replies.map(([createdAt]) => createdAt as string | null);
+  const own = runIds.map(keys.erased);
+  if (redis instanceof Cluster) return await Promise.all(own.map(async (key) => await redis.get(key)));
+  return own.length === 0 ? [] : await redis.mget(own);
 }

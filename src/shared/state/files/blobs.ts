@@ -19,8 +19,8 @@ export interface Blobs {
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
   /** This is the end of all blobs of the owner, or the first moment at which it may be. */
   keepUntil(owner: string, untilMs: number, how: 'exactly' | 'at least'): Promise<void>;
-  /** Removes all blobs of the owner. */
-  drop(owner: string): Promise<void>;
+  /** Removes all blobs of these owners. */
+  drop(...owners: readonly string[]): Promise<void>;
 }
 
 export interface NewBlob {

@@ -59,9 +59,9 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
       checkBlobNames(owner);
       await setEnd(owner, untilMs, how);
     },
-    async drop(owner) {
-      checkBlobNames(owner);
-      await remove(owner);
+    async drop(...owners) {
+      checkBlobNames(...owners);
+      await Promise.all(owners.map(remove));
     },
     async sweep() {
       const nowMs = clock.now();

@@ -1,3 +1,5 @@
+import { Cluster } from 'ioredis';
+import type { RedisConnection } from '../connect.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { loadScript, runScript, runScriptAll, type ScriptCall } from '../script.ts';
 import { type Blobs, checkBlobNames, type NewBlob } from './blobs.ts';
@@ -32,9 +34,12 @@ export function redisBlobs({ reach, keys }: ReachedKeys): Blobs {
       const key = keys.blobs(owner);
       await reach((redis) => (how === 'exactly' ? redis.pexpireat(key, untilMs) : redis.pexpireat(key, untilMs, 'GT')));
     },
-    async drop(owner) {
-      checkBlobNames(owner);
-      await reach((redis) => redis.unlink(keys.blobs(owner)));
+    async drop(...owners) {
+      checkBlobNames(...owners);
+      const own = owners.map(keys.blobs);
+      const unlink = async (redis: RedisConnection) =>
+        redis instanceof Cluster ? await Promise.all(own.map((key) => redis.unlink(key))) : await redis.unlink(own);
+      if (own.length > 0) await reach(unlink);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { defined } from '../../../shared/base/collections.ts';
+import { defined, settledValue } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { isRecord, jsonOr } from '../../../shared/base/json.ts';
@@ -42,9 +42,9 @@ export async function archiveEnded(
 ): Promise<readonly PromiseSettledResult<ArchivedAs>[]> {
   const { space, archive } = deps;
   const found = await readEnded(space, runIds);
-  const missing = runIds.filter((_, i) => !found[i]);
+  const missing = runIds.filter((_, i) => found[i]?.status === 'fulfilled' && !found[i].value);
   if (missing.length > 0) await archive.dropErased(missing);
-  const drafts = await Promise.allSettled(found.map(async (run) => await draftOf(run, deps)));
+  const drafts = await Promise.allSettled(found.map(async (run) => await draftOf(settledValue(run), deps)));
   const ended = drafts.flatMap((draft) => (draft.status === 'fulfilled' && draft.value) || []);
   const wanted = ended.flatMap(({ written }) => written ?? []);
   const results = await archive.write(wanted);

@@ -1,7 +1,8 @@
 import { isRecord, jsonOr } from '../../../shared/base/json.ts';
 import { cutText, type Redactor } from '../../../shared/base/redact.ts';
-import { lineKinds } from '../../../shared/contract/archive/archived-run.ts';
+import { lineKinds } from '../../../shared/contract/archive/line-kinds.ts';
 import { type ChangedLabels, changedLabelsOf } from '../../../shared/contract/archive/labels.ts';
+import { withAnswerEverywhere, withAnswerOnce } from '../../../shared/contract/archive/repeated-answer.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
 import { mayHoldSecrets, withBody, withoutSecrets } from './without-secrets.ts';
 
@@ -18,14 +19,16 @@ const eventsAtEnds = 250;
  * apart would cost more than everything else.
  */
 export function archivedLines({ lines }: EndedRun, redactor: Redactor): { lines: string; isCut: boolean } {
-  const masked = mayHoldSecrets(lines)
+  const short = withAnswerOnce(lines);
+  const masked = mayHoldSecrets(short)
     ? lines
         .split('\n')
         .map((line) => withoutSecrets(line, redactor))
         .join('\n')
-    : lines;
+    : short;
   const clean = redactor.secrets(masked);
-  return clean.length <= maxChars ? { lines: clean, isCut: false } : { lines: fitted(clean), isCut: true };
+  if (clean.length <= maxChars) return { lines: clean, isCut: false };
+  return { lines: fitted(withAnswerEverywhere(clean)), isCut: true };
 }
 
 /** The labels of a run that are not in its lines as it was given them. */

@@ -1,6 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { earlierIn, lineKinds } from '../../../shared/contract/archive/archived-run.ts';
+import { earlierIn } from '../../../shared/contract/archive/archived-run.ts';
+import { lineKinds } from '../../../shared/contract/archive/line-kinds.ts';
 import type { ArchiveStore } from '../../../shared/state/archive/archive.ts';
 import type { EndedRun } from '../../../shared/state/archive/ended-run.ts';
 

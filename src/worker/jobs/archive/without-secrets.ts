@@ -1,6 +1,6 @@
 import { isRecord, jsonOr, jsonText } from '../../../shared/base/json.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { lineKinds } from '../../../shared/contract/archive/archived-run.ts';
+import { lineKinds } from '../../../shared/contract/archive/line-kinds.ts';
 
 /** In entries of the journal: in JSON a quote within a string is escaped. */
 const secretResult = '"sensitivity":"secret"';

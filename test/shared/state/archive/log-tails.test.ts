@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { LogTails } from '../../../../src/shared/state/archive/log-tails.ts';
 import { takeDue } from '../../../../src/shared/state/archive/due-runs.ts';
-import { readEnded } from '../../../../src/shared/state/archive/ended-run.ts';
+import { type EndedSpace, readEnded } from '../../../../src/shared/state/archive/ended-run.ts';
+import { settledValue } from '../../../../src/shared/base/collections.ts';
 import { newRunId } from '../../../../src/shared/base/ids.ts';
 import { redisRuns } from '../../../../src/shared/state/run/run-store.ts';
 import type { OutgoingEvent } from '../../../../src/shared/state/script.ts';
@@ -34,8 +35,9 @@ async function aWorker() {
       own: { runId, owner: (await redis.hget(keys.run(runId), 'owner')) ?? '', tenant: 'default' },
     };
   };
-  const read = async (runId: string) => (await readEnded(options, [runId]))[0];
-  const readWhole = async (runId: string) => (await readEnded({ redis, keys }, [runId]))[0];
+  const readIn = async (space: EndedSpace, runId: string) => (await readEnded(space, [runId])).map(settledValue)[0];
+  const read = async (runId: string) => await readIn(options, runId);
+  const readWhole = async (runId: string) => await readIn({ redis, keys }, runId);
   return { ...world, begin, read, readWhole };
 }
 

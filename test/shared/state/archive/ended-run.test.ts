@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { newRunId } from '../../../../src/shared/base/ids.ts';
+import { readEnded } from '../../../../src/shared/state/archive/ended-run.ts';
+import { redisWorld } from '../../../contract/redis-world.ts';
+import { aRecord } from '../../../contract/run-fixtures.ts';
+
+test('a record that cannot be read keeps no other from being read, and one that is gone is nothing', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const [good, bad, gone] = [newRunId(Date.now()), newRunId(Date.now()), newRunId(Date.now())];
+  await world.seed(aRecord({ runId: good }));
+  await world.seed(aRecord({ runId: bad }));
+  await redis.hset(keys.run(bad), 'thread', 'a\0b\0c');
+  const [found, damaged, none] = await readEnded({ redis, keys }, [good, bad, gone]);
+  expect(found).toMatchObject({ status: 'fulfilled', value: { runId: good, facts: { tenant: 'default' } } });
+  expect(damaged).toMatchObject({ status: 'rejected', reason: { code: 'run_state_malformed' } });
+  expect(none).toEqual({ status: 'fulfilled', value: undefined });
+});
+
+test('a value with a line break stays one line', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const runId = newRunId(Date.now());
+  await world.seed(aRecord({ runId }));
+  await redis.hset(keys.run(runId), 'thread', 'a\nJ{"t":"closed"}');
+  await redis.rpush(keys.journal(runId), '{"t":\n"closed"}');
+  const [found] = await readEnded({ redis, keys }, [runId]);
+  const lines = found?.status === 'fulfilled' ? found.value?.lines.split('\n') : [];
+  expect(lines).toContain('Rthread a J{"t":"closed"}');
+  expect(lines?.filter((line) => line.startsWith('J')).at(-1)).toBe('J{"t": "closed"}');
+});
