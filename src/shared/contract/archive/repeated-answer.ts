@@ -25,7 +25,7 @@ export function withAnswerEverywhere(lines: string): string {
   if (parts.length === 1) return lines;
   const { answer } = answerIn(lines);
   if (answer === '' || lines.length + parts.length * answer.length > maxChars)
-    throw new RunError('run_state_malformed', 'the repeated answer of an archived run cannot be put back');
+    throw new RunError('run_state_malformed', 'the repeated answer of an archived run cannot be restored');
   return parts.join(answer);
 }
 

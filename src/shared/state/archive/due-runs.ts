@@ -27,7 +27,7 @@ export interface TakenRuns {
 /** Takes runs that this process has ended, and then those that have been due for the longest time, at most `limit` of them. */
 export async function takeDue({ redis, keys, logTails }: EndedSpace, limit: number): Promise<TakenRuns> {
   const doing = 'take of ended runs';
-  const own = logTails?.endedRuns().slice(0, limit) ?? [];
+  const own = logTails?.endedRuns(limit) ?? [];
   const args = [limit, archiveLeaseMs, ownFirstMs, ...own];
   const reply = (await runScript(redis, takeScript, [keys.archiveDue], args, { doing })) as readonly [string, string[]];
   return { lease: reply[0], runIds: reply[1] };

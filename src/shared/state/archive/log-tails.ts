@@ -83,14 +83,19 @@ export class LogTails {
     return run?.ended && { endedAt: run.ended.at, from: run.from, events: run.events };
   }
 
-  /** The runs that this process has ended, without those of which another process has taken care by now. */
-  endedRuns(): readonly string[] {
+  /**
+   * Runs that this process has ended, at most so many, first those to which it wrote longest ago; without those of which another process
+   * has taken care by now.
+   */
+  endedRuns(limit: number): readonly string[] {
     const now = performance.now();
-    const ended = [...this.#runs].flatMap(([runId, run]) =>
-      run.ended ? [[runId, now - run.ended.sinceMs] as const] : [],
-    );
-    this.forget(ended.flatMap(([runId, ms]) => (ms > keptMs ? [runId] : [])));
-    return ended.flatMap(([runId, ms]) => (ms > keptMs ? [] : [runId]));
+    const found: string[] = [];
+    for (const [runId, { ended }] of this.#runs) {
+      if (found.length === limit) break;
+      if (ended && now - ended.sinceMs <= keptMs) found.push(runId);
+      else if (ended) this.#remove(runId);
+    }
+    return found;
   }
 
   /** These are in the archive, or are another process's. */

@@ -17,9 +17,9 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 
 /** Every worker looks so often; each run is given to one of them. */
 const everyMs = 1_000;
-const atOnce = 48;
+const atOnce = 96;
 /** What these ask of Redis goes and comes together. */
-const together = 24;
+const together = 48;
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
 

@@ -38,7 +38,7 @@ test('a longer text that begins like the answer stays as it is', () => {
 });
 
 test('marks without an answer, and more than any run has, are refused', () => {
-  expect(() => withAnswerEverywhere('Rv 1\nE{"text":\u0001}\n')).toThrow('cannot be put back');
+  expect(() => withAnswerEverywhere('Rv 1\nE{"text":\u0001}\n')).toThrow('cannot be restored');
   const many = linesOf('x'.repeat(100_000)) + '\u0001'.repeat(1_000);
-  expect(() => withAnswerEverywhere(many)).toThrow('cannot be put back');
+  expect(() => withAnswerEverywhere(many)).toThrow('cannot be restored');
 });

@@ -130,7 +130,7 @@ test('a run that is not archived is not kept', async () => {
   await runs.flush(own, seq, [complete(runId, 'a')]);
   await runs.commit(own, aTerminalCommit(runId, seq + 1, { store: false }));
   expect(options.logTails?.ended(runId)).toBeUndefined();
-  expect(options.logTails?.endedRuns()).toEqual([]);
+  expect(options.logTails?.endedRuns(9)).toEqual([]);
 });
 
 test('of deltas in a row only the first is kept, and what is too much is forgotten', () => {
@@ -160,5 +160,5 @@ test('of deltas in a row only the first is kept, and what is too much is forgott
   tails.add('e', 0, [logged('step.start', 'x'.repeat(55))]);
   expect([ends('d'), ends('e')?.from]).toEqual([undefined, 1]);
   tails.forget(['e']);
-  expect(tails.endedRuns()).toEqual([]);
+  expect(tails.endedRuns(9)).toEqual([]);
 });
