@@ -126,6 +126,39 @@ test('the files of a batch are read for a group of its lines, and not for each',
   expect(looks).toBeLessThan(40);
 });
 
+/** Erases a run whose job a worker had at the first try. */
+async function erasedInTwoGoes({ mill, redis, bull }: ClientWorld, run: string): Promise<void> {
+  const lock = bull('runs', `${jobIdFor(run, 0)}:lock`);
+  await redis.set(lock, 'token');
+  expect(await codeOf(mill.erase({ run }))).toBe('concurrent_run');
+  await redis.del(lock);
+  await mill.erase({ run });
+}
+
+test.each<[string, (world: ClientWorld, run: string) => Promise<unknown>]>([
+  ['in one go', async ({ mill }, run) => await mill.erase({ run })],
+  ['in two goes', erasedInTwoGoes],
+])('a line whose id an earlier line had stays refused when that one was erased %s', async (_, erased) => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const advancing = await mill.batches.advance();
+  onTestFinished(() => advancing[Symbol.asyncDispose]());
+  playFleet(world, (writer) => writer.end());
+  const lines = [
+    { id: 'a', input: 'the first' },
+    { id: 'a', input: 'the second' },
+    { id: 'b', input: 'another' },
+  ];
+  const { id, input_file_id } = await submitBatch(mill, lines, { agent: 'support' });
+  expect((await batchIs(mill, id, ['completed'])).request_counts).toMatchObject({ completed: 2, failed: 1 });
+  for (const { runId } of (await mill.list({ batch: id })).runs) await erased(world, runId);
+  expect((await mill.batches.redrive(id)).lines).toBe(1);
+  expect((await batchIs(mill, id, ['completed'])).request_counts).toMatchObject({ completed: 2, failed: 1 });
+  const marks = Object.values(await redis.hgetall(keys.erasedLines(input_file_id)));
+  // Nothing stays of an id that no other line has.
+  expect([marks.length, marks.filter((mark) => mark.split(' ')[2] !== '').length]).toEqual([2, 1]);
+});
+
 test('an answer that got lost is there again under its key, for the same request only', async () => {
   const world = await clientWorld();
   const { mill } = world;
