@@ -11,7 +11,7 @@ import { examples, exitCodes, printJson, type AddCommand, type Cli, shownJson } 
 import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { keyValue } from '../options/arguments.ts';
-import { count, flat } from '../../../shared/base/words.ts';
+import { count, countOf, flat } from '../../../shared/base/words.ts';
 
 const options = [
   value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
@@ -112,7 +112,7 @@ function unreadableLines(receipts: readonly ErasureReceipt[]): readonly string[]
 function summaryOf(receipts: readonly ErasureReceipt[]): string {
   const sum = (of: (receipt: ErasureReceipt) => number) => receipts.reduce((total, receipt) => total + of(receipt), 0);
   const [runs, threads] = [sum((receipt) => receipt.runs.length), sum((receipt) => receipt.threads.length)];
-  return `Erased: ${count(runs)} runs, ${count(threads)} threads.`;
+  return `Erased: ${countOf(runs, 'run')}, ${countOf(threads, 'thread')}.`;
 }
 
 const verify = command('verify <file>', {
