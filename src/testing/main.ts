@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util';
 import { basename, dirname } from 'node:path';
+import { unlessAborted } from '../shared/base/deadline.ts';
 import { messageOf, RunError } from '../shared/base/errors.ts';
 import { jsonText } from '../shared/base/json.ts';
-import { checkNode, exitUsage, stop } from '../shared/base/program.ts';
+import { checkNode, endAfterOutput, exitUsage, stop } from '../shared/base/program.ts';
 import { flat, printable } from '../shared/base/words.ts';
 import { parseConfig } from '../shared/contract/config.ts';
 import { createBoundary } from '../worker/agents/credentials.ts';
@@ -13,6 +14,10 @@ import { readExport } from './replay/read-export.ts';
 
 const endedEarly =
   'the process ended before the replay had a result: code in the folder of the agent called process.exit, or waits for what never comes';
+
+/** How long the folder of the agent may take to load. */
+const loadMs = 30_000;
+const loadedLate = `the folder of the agent was not loaded within ${loadMs / 1_000} s: a module of it may wait at its top for what never comes`;
 
 /** The process of `millrace replay`: the command line itself loads no agents. */
 async function main(args: readonly string[]): Promise<number> {
@@ -31,6 +36,16 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function agentOf(file: string | undefined, id: string): Promise<FolderAgent> {
+  // Its timer keeps no process alive: one that has nothing else to wait for ends at once.
+  const late = AbortSignal.timeout(loadMs);
+  try {
+    return await unlessAborted(loadedAgent(file, id), late);
+  } catch (error) {
+    throw late.aborted && error === late.reason ? new RunError('validation', loadedLate) : error;
+  }
+}
+
+async function loadedAgent(file: string | undefined, id: string): Promise<FolderAgent> {
   if (file === undefined) return await agentFrom(parseConfig(process.env).MILLRACE_AGENTS, id, process.env);
   return await agentFromFile(dirname(file), basename(file), process.env);
 }
@@ -69,17 +84,21 @@ function inWords(replay: Replay): string {
 }
 
 // Code of the agents runs in this process and may end it: its status must not say then that the run goes the same way.
-let status: number | undefined;
+let hasEnded = false;
 checkNode();
 process.once('exit', () => {
-  if (status === undefined) process.stderr.write(`${endedEarly}\n`);
-  process.exitCode = status ?? exitUsage;
+  if (hasEnded) return;
+  process.stderr.write(`${endedEarly}\n`);
+  process.exitCode = exitUsage;
 });
 // Awaited at the top, a module that never answers would end in a warning of Node about this line.
 main(process.argv.slice(2)).then(
-  (code) => void (status = code),
+  (code) => {
+    hasEnded = true;
+    endAfterOutput(code);
+  },
   (error: unknown) => {
-    status = exitUsage;
-    stop(status, printable(messageOf(error)));
+    hasEnded = true;
+    stop(exitUsage, printable(messageOf(error)));
   },
 );

@@ -55,7 +55,7 @@ test('a run whose record is gone is erased from the archive, and the command kee
   onTestFinished(() => rmSync(file, { force: true }));
   const env = { MILLRACE_URL: world.url };
   const erased = await millrace(['erase', '--metadata', `user=${canary}`, '--yes', '-o', file], { env });
-  expect([erased.code, erased.stderr]).toEqual([0, 'Erased: 1 runs, 0 threads.\n']);
+  expect([erased.code, erased.stderr]).toEqual([0, 'Erased: 1 run, 0 threads.\n']);
   expect(await at.inFolder()).toEqual([]);
   expect(await at.inRedis()).toEqual([]);
   expect((await millrace(['receipt', 'verify', file], { env })).code).toBe(0);
@@ -103,7 +103,7 @@ test('the command names a run whose record is damaged as left, and erases it by 
   expect(existsSync(blob)).toBe(true);
   const erased = await millrace(['erase', run.runId], { env });
   const unknown = `Erased, but what belongs to it is not known: ${run.runId} (unreadable)`;
-  expect([erased.code, erased.stderr]).toEqual([1, `${unknown}\nErased: 1 runs, 0 threads.\n`]);
+  expect([erased.code, erased.stderr]).toEqual([1, `${unknown}\nErased: 1 run, 0 threads.\n`]);
   expect(existsSync(blob)).toBe(false);
 });
 

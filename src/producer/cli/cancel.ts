@@ -8,7 +8,7 @@ import type { Millrace } from '../client/millrace.ts';
 import { asJson, choice, command, flag, text, type ValuesOf } from './options/command.ts';
 import { filterFrom, filterOptions, isFiltered } from './options/run-filter.ts';
 import { LiveLine } from './show/live-line.ts';
-import { count } from '../../shared/base/words.ts';
+import { count, countOf } from '../../shared/base/words.ts';
 import { openClient } from './options/open-client.ts';
 import { waitsFor } from './show/pending.ts';
 
@@ -69,7 +69,10 @@ async function cancelEach(cli: Cli, mill: Millrace, asked: Options): Promise<Exi
   } while (cursor !== undefined);
   live[Symbol.dispose]();
   if (asked.json) printJson(cli, { matched, done, failures });
-  else cli.stdout.write(`${count(done)} of ${count(matched)} runs are cancelled or asked to stop\n`);
+  else
+    cli.stdout.write(
+      `${count(done)} of ${countOf(matched, 'run')} ${matched === 1 ? 'is' : 'are'} cancelled or asked to stop\n`,
+    );
   for (const { runId, code } of failures) cli.stderr.write(`${runId}: ${code}\n`);
   return failures.length === 0 ? exitCodes.ok : exitCodes.failed;
 }

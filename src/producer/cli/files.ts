@@ -18,7 +18,7 @@ import { asJson, choice, command, text, value, valueOr } from './options/command
 import { openClient } from './options/open-client.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { dateTime, dim } from './show/paint.ts';
-import { oneLine } from '../../shared/base/words.ts';
+import { countOf, oneLine } from '../../shared/base/words.ts';
 
 export const addFiles: AddCommand = (program, act) => {
   const files = program
@@ -100,7 +100,7 @@ const put = command('put <path>', {
     );
     if (json) return printJson(cli, file);
     cli.stdout.write(`${file.id}\n`);
-    cli.stderr.write(`${oneLine(file.filename, 200)}: ${file.bytes} bytes, for ${file.purpose}\n`);
+    cli.stderr.write(`${oneLine(file.filename, 200)}: ${countOf(file.bytes, 'byte')}, for ${file.purpose}\n`);
     return exitCodes.ok;
   },
 });
@@ -144,7 +144,7 @@ const get = command('get <id>', {
     await pipeline(mill.files.content(id), written).catch((cause: unknown) => {
       throw cause instanceof RunError ? cause : new RunError('validation', `${output} cannot be written`, { cause });
     });
-    cli.stderr.write(`${output}: ${media_type}, ${bytes} bytes\n`);
+    cli.stderr.write(`${output}: ${media_type}, ${countOf(bytes, 'byte')}\n`);
     return exitCodes.ok;
   },
 });

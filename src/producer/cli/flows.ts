@@ -23,7 +23,7 @@ import { openClient } from './options/open-client.ts';
 import { since, timeForms, until } from './options/when.ts';
 import { listTable, nameColumn, numberColumn, textColumn } from './show/list-table.ts';
 import { dateTime, dim } from './show/paint.ts';
-import { count, oneLine } from '../../shared/base/words.ts';
+import { count, countOf, oneLine } from '../../shared/base/words.ts';
 
 export const addFlows: AddCommand = (program, act) => {
   const flows = program
@@ -203,16 +203,12 @@ function toolRow(row: FlowReport['tools'][number]): string[] {
 function conclusionOf({ since: from, tools, totals: { flagged, blocked } }: FlowReport): string {
   const would = tools.filter((row) => row.flagged > 0);
   const stopped = blocked === 0 ? '' : ` It did stop ${calls(blocked)}.`;
-  const what = flagged === 0 ? 'no call that ran in `shadow`' : `${calls(flagged)} of ${of(would.length, 'tool')}`;
+  const what = flagged === 0 ? 'no call that ran in `shadow`' : `${calls(flagged)} of ${countOf(would.length, 'tool')}`;
   return `Since ${dateTime(from)} (UTC) \`enforce\` would have stopped ${what}.${stopped}`;
 }
 
 function calls(number: number): string {
-  return of(number, 'call');
-}
-
-function of(number: number, noun: string): string {
-  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+  return countOf(number, 'call');
 }
 
 function* notesOn({ leaks, partial, reachesBackTo }: FlowReport): Generator<string> {

@@ -1,5 +1,5 @@
 import { known, type Fact, table } from './show/paint.ts';
-import { count, duration, oneLine, printable } from '../../shared/base/words.ts';
+import { count, countOf, duration, oneLine, printable } from '../../shared/base/words.ts';
 import { printJson, examples, exitCodes, type Cli } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
@@ -62,7 +62,7 @@ function textOf(view: RunView, thread: ThreadView | undefined, cli: Cli): string
     ...askRows(view),
     ...(view.decisions ?? []).map((decision) => ['decided', decisionLine(decision)] as const),
     ...(view.result?.media ?? []).map(
-      ({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${count(bytes)} bytes`] as const,
+      ({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${countOf(bytes, 'byte')}`] as const,
     ),
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
@@ -85,7 +85,7 @@ function unfinishedOf({ unfinished }: RunView): string {
     const text = withheld ? 'secret, withheld' : oneLine(content, 200);
     return [isError ? `${toolName}, failed` : toolName, text] as const;
   });
-  const earlier = unfinished.omitted > 0 ? [['earlier', `${count(unfinished.omitted)} more results`] as const] : [];
+  const earlier = unfinished.omitted > 0 ? [['earlier', countOf(unfinished.omitted, 'more result')] as const] : [];
   return [
     unfinished.text === '' ? '' : `Its last text before it ended:\n${printable(unfinished.text)}\n`,
     results.length === 0 ? '' : `What its tools answered:\n${table(known([...earlier, ...results]))}`,

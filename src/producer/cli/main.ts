@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { endAfterOutput, endWithoutOutput } from '../../shared/base/program.ts';
 import { exitCodes, type Cli } from './cli.ts';
 import { runCli } from './program.ts';
 
@@ -26,15 +27,7 @@ if (process.env['npm_lifecycle_event']) {
     onSignal('SIGTERM');
   }, parentCheckMs).unref();
 }
-process.stdout.on('error', endWithout);
-
-/** What was to be printed cannot be, or not all of it. */
-function endWithout(error: NodeJS.ErrnoException): never {
-  // `millrace tail | head -3`: a reader that has seen enough is no failure.
-  if (error.code === 'EPIPE') process.exit(exitCodes.ok);
-  process.stderr.write(`The output is not whole: ${error.message}\n`);
-  process.exit(exitCodes.failed);
-}
+process.stdout.on('error', (error) => endWithoutOutput(error));
 
 const cli: Cli = {
   env: process.env,
@@ -45,10 +38,4 @@ const cli: Cli = {
   stderr: process.stderr,
   interrupted: interrupt.signal,
 };
-const code = await runCli(process.argv.slice(2), cli);
-// Data may still be on its way into a pipe; connections that linger must not keep the process alive.
-process.stdout.write('', (error) => {
-  // The error of an earlier write comes here before it is emitted.
-  const failure = process.stdout.errored ?? error;
-  return failure ? endWithout(failure) : process.exit(code);
-});
+endAfterOutput(await runCli(process.argv.slice(2), cli));

@@ -4,7 +4,7 @@ import { printJson, examples, exitCodes, thisPerson, type AddCommand, type Cli }
 import { asJson, command, text } from './options/command.ts';
 import { openClient, remoteOf } from './options/open-client.ts';
 import { dim } from './show/paint.ts';
-import { count, oneLine } from '../../shared/base/words.ts';
+import { count, countOf, oneLine } from '../../shared/base/words.ts';
 
 const maxText = 300;
 
@@ -55,7 +55,7 @@ const accept = command('accept <server> [tool]', {
 
 function textOf(cli: Cli, { server, id, target, usedAt, tools }: ServerPins): string {
   const changed = tools.filter((tool) => tool.changed);
-  const heading = `${oneLine(server, maxText)}  ${count(tools.length)} tools, ${count(changed.length)} changed`;
+  const heading = `${oneLine(server, maxText)}  ${countOf(tools.length, 'tool')}, ${count(changed.length)} changed`;
   const about = dim(cli.stdout, `  ${id}  ${oneLine(target, maxText)}  last used ${usedAt}`);
   return [heading, about, ...changed.flatMap((tool) => linesOf(tool))].join('\n') + '\n';
 }

@@ -4,6 +4,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
 import { command, text } from './options/command.ts';
 import { examples, exitCodes } from './cli.ts';
+import { countOf } from '../../shared/base/words.ts';
 
 export const addMedia = command('media <handle>', {
   description: 'Fetch a file that a run generated; `millrace get` shows its handle.',
@@ -23,7 +24,7 @@ export const addMedia = command('media <handle>', {
     await pipeline([bytes], createWriteStream(output)).catch((cause: unknown) => {
       throw new RunError('validation', `${output} cannot be written`, { cause });
     });
-    cli.stderr.write(`${output}: ${mediaType}, ${bytes.length} bytes\n`);
+    cli.stderr.write(`${output}: ${mediaType}, ${countOf(bytes.length, 'byte')}\n`);
     return exitCodes.ok;
   },
 });

@@ -56,19 +56,53 @@ export const maxLevels = 64;
 export function depthOver(text: string, max: number): boolean {
   if (text.length <= max) return false;
   let depth = 0;
-  let inString = false;
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
-    if (inString) {
-      if (unit === backslash) i++;
-      else if (unit === quote) inString = false;
-    } else if (unit === quote) inString = true;
+    if (unit === quote) i = endOfString(text, i);
     else if (unit === openBrace || unit === openBracket) {
       depth++;
       if (depth > max) return true;
     } else if (unit === closeBrace || unit === closeBracket) depth--;
   }
   return false;
+}
+
+/**
+ * Does an object in this JSON text have a key twice? A reader takes the first value or the last, and `JSON.parse` drops all but the last:
+ * its value has fewer fields then than the text has colons outside of strings. Throws a `SyntaxError` for what is no JSON.
+ */
+export function repeatsKey(text: string): boolean {
+  const fields = countFields(JSON.parse(text));
+  let colons = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit === quote) i = endOfString(text, i);
+    else if (unit === colon) colons++;
+  }
+  return colons > fields;
+}
+
+/** The fields of a value and of all that is in it, however deep. */
+function countFields(whole: unknown): number {
+  let fields = 0;
+  const values = [whole];
+  for (const value of values) {
+    if (value === null || typeof value !== 'object') continue;
+    const within: readonly unknown[] = Object.values(value);
+    if (!Array.isArray(value)) fields += within.length;
+    for (const item of within) values.push(item);
+  }
+  return fields;
+}
+
+/** Where the string ends whose first quote is at `from`. */
+function endOfString(text: string, from: number): number {
+  for (let i = from + 1; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit === backslash) i++;
+    else if (unit === quote) return i;
+  }
+  return text.length;
 }
 
 /** Is this value nested deeper than `levels`? Looks no further than that, so that a cycle ends it, too. */
@@ -79,6 +113,7 @@ export function deeperThan(value: unknown, levels: number): boolean {
 }
 
 const quote = 34;
+const colon = 58;
 const openBracket = 91;
 const backslash = 92;
 const closeBracket = 93;

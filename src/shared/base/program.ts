@@ -5,6 +5,9 @@ import type { Log } from './log.ts';
 export const exitUsage = 2;
 export const exitUnreachable = 3;
 
+/** The status of a program that did not do all of what it should. */
+const exitFailed = 1;
+
 /** Ends the process where Node is too old. */
 export function checkNode(): void {
   if (Number(process.versions.node.split('.')[0]) < 24)
@@ -23,6 +26,25 @@ export function orStop<T>(read: () => T): T {
 export function stop(code: number, message: string): never {
   process.stderr.write(`${message}\n`);
   process.exit(code);
+}
+
+/**
+ * Ends the process once all of its output is written: data may still be on its way into a pipe. What lingers, connections and timers,
+ * does not keep it alive.
+ */
+export function endAfterOutput(code: number): void {
+  process.stdout.write('', (error) => {
+    // The error of an earlier write comes here before it is emitted.
+    const failure = process.stdout.errored ?? error;
+    return failure ? endWithoutOutput(failure, code) : process.exit(code);
+  });
+}
+
+/** Ends the process when what was to be printed cannot be, or not all of it. */
+export function endWithoutOutput(error: NodeJS.ErrnoException, code = 0): never {
+  // `millrace tail | head -3`: a reader that has seen enough is no failure.
+  if (error.code === 'EPIPE') process.exit(code);
+  return stop(exitFailed, `The output is not whole: ${error.message}`);
 }
 
 interface Program {

@@ -12,6 +12,11 @@ export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
+/** `1 line`, `1,234 lines`: of nouns whose plural has an s. */
+export function countOf(items: number, what: string): string {
+  return `${count(items)} ${what}${items === 1 ? '' : 's'}`;
+}
+
 /** One line of at most `maxChars`, without control characters that would move the cursor. */
 export function oneLine(text: string, maxChars: number): string {
   const short = flat(text).replace(/\s+/g, ' ').trim();

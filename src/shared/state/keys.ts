@@ -200,7 +200,9 @@ const fileKeyNames = (prefix: string) => ({
   erasing: (tenant: string) => `${prefix}:_:erasing:${tenant}`,
   /** The answer of an erasure by the digest of its idempotency key, for an hour. */
   erasureAnswer: (tenant: string, key: string) => `${prefix}:_:erasure-answer:${tenant}:${key}`,
-  /** Hash of the lines of a file that erasures overwrote, by their offset: their length, and the keys that they had. */
+  /** There while a process works on the erasure of an idempotency key: a nonce of the process, and the digest of what is asked for. */
+  erasureClaim: (tenant: string, key: string) => `${prefix}:_:erasure-claim:${tenant}:${key}`,
+  /** Hash of the lines of a file that erasures overwrote, by their offset: their length, the keys that they had, and digests of ids that later lines have, too. */
   erasedLines: (id: string) => `${prefix}:_:erased-lines:${id}`,
   /** The seed of the key that receipts of erasures are signed with, where no setting has one. Kept for good. */
   erasureKey: `${prefix}:_:erasure-key`,

@@ -392,6 +392,27 @@ test('a provider that cannot be reached fails, and a script needs none', async (
   expect((await asked({})).level).toBe('warn');
 });
 
+test('one of a thing is counted in the singular', () => {
+  const inRedis = { runs: 1, bytes: 1, maxBytes: 33_554_432, coversMs: 3_600_000 };
+  const late = { ...healthy.archive, waiting: 1, oldestWaitingMs: 3_600_000 };
+  const texts = [
+    check('workers', { workers: [], openRuns: 1 }),
+    check('quarantine', { quarantined: 1 }),
+    check('requeued', { counters: { requeued: 1, requeued_at: Date.now() } }),
+    check('post-run jobs', { counters: { postrun_jobs_failed: 1, postrun_jobs_failed_at: Date.now() } }),
+    check('archive', { archive: late }),
+    check('archive', { archive: { ...healthy.archive, kind: 'redis', inRedis } }),
+  ].map(({ text }) => text);
+  expect(texts).toEqual([
+    'none is alive, and 1 run is open',
+    expect.stringMatching(/^1 run that keeps losing its workers/),
+    'the reconciler has requeued 1 run whose job was gone',
+    '1 title or embedding could not be made',
+    '1 ended run is not in it yet, the oldest for 1 h 00 min',
+    '1 ended run in Redis, 0 MB of 32 MB',
+  ]);
+});
+
 test('the archive is shown with how full it is, and what to do when runs wait for it or leave it early', () => {
   const usage = healthy.archive;
   expect(check('archive', {})).toMatchObject({ level: 'ok', text: 'ended runs are kept for 168 h 00 min in a folder' });

@@ -110,3 +110,27 @@ test('a receipt whose id looks like a verdict is shown with the verdict about it
   const { code, stdout } = await millrace(['receipt', 'verify', file, '--key', key.view.publicKey]);
   expect([code, stdout]).toEqual([1, 'NOT VALID [2K valid abc valid def\n']);
 });
+
+test('a receipt whose text has a key twice is not valid, whichever value is the signed one', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-receipt-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'receipts.jsonl');
+  const key = erasureKeyOf(Buffer.alloc(32, 1).toString('base64'));
+  const about = { kind: 'millrace.erasure-receipt', v: 1, tenant: 'default', at: '', of: 'runs' } as const;
+  const textOf = (receiptId: string) => {
+    const rest = { runs: [], threads: [], erased: { ...noCounts, records: 12 }, kept: { media: 0, files: 0 } };
+    return JSON.stringify(key.sign({ ...about, receiptId, ...rest }));
+  };
+  const twice = textOf('r2').replace('"records":12', '"records":0,"records":12');
+  const verified = async (content: string, ...more: string[]) => {
+    writeFileSync(file, content);
+    return await millrace(['receipt', 'verify', file, '--key', key.view.publicKey, ...more]);
+  };
+  const why = (id: string) =>
+    `${id}: an object in its text has a key twice, so what a reader takes from it is not certain\n`;
+  const lines = await verified(`${textOf('r1')}\n${twice}\n`);
+  expect([lines.code, lines.stdout, lines.stderr]).toEqual([1, 'valid r1\nNOT VALID r2\n', why('r2')]);
+  const within = await verified(`{"receipt":${textOf('r3')},"kept":[],"receipt":${textOf('r3')}}`, '--json');
+  expect([within.code, JSON.parse(within.stdout)]).toEqual([1, [{ receiptId: 'r3', valid: false }]]);
+  expect(within.stderr).toBe(why('r3'));
+});

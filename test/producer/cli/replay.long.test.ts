@@ -45,3 +45,19 @@ test('a replay of an export says that it goes the same way, or where it departs,
   const deep = await replay(file, '--agent', agent);
   expect([deep.code, deep.stderr]).toEqual([2, `the export ${file} is nested too deep\n`]);
 });
+
+test('a replay with a module that waits at its top for what never comes, with a timer open, ends after a while and says why', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-replay-'));
+  writeFileSync(join(folder, 'support.yaml'), instructions('You answer briefly.'));
+  const { agent: loaded } = await agentFrom(folder, 'support');
+  const file = join(folder, 'run.json');
+  writeFileSync(file, JSON.stringify(await exportOf(loaded, 'Hi.', { provider: scriptedModel(['Hello.']) })));
+  const agent = join(mkdtempSync(join(tmpdir(), 'millrace-agents-')), 'support.ts');
+  writeFileSync(agent, 'setInterval(() => {}, 1_000); await new Promise(() => {});');
+  const { code, stdout, stderr } = await replay(file, '--agent', agent);
+  expect([code, stdout, stderr]).toEqual([
+    2,
+    '',
+    expect.stringMatching(/^the folder of the agent was not loaded within 30 s/),
+  ]);
+});

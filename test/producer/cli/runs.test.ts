@@ -171,6 +171,9 @@ test('runs are counted, cancelled and redriven by a filter', async () => {
   }
   const rest = await millrace(['cancel', '--all'], { env });
   expect(rest.stdout).toBe('2 of 2 runs are cancelled or asked to stop\n');
+  await mill.enqueue(request);
+  const one = await millrace(['cancel', '--all'], { env });
+  expect(one.stdout).toBe('1 of 1 run is cancelled or asked to stop\n');
 });
 
 test('a list by metadata goes on with the command that it prints', async () => {

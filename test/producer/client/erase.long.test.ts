@@ -8,6 +8,7 @@ import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { stillReferredTo } from '../../../src/producer/client/erase/references.ts';
 import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, newRunId, sha256 } from '../../../src/shared/base/ids.ts';
+import { canonicalJson } from '../../../src/shared/base/json.ts';
 import { archived, writeOne, written } from '../../contract/archive.ts';
 import { batchIs, submitBatch } from '../../support/batches.ts';
 import { playFleet } from '../batch/support.ts';
@@ -125,6 +126,39 @@ test('the files of a batch are read for a group of its lines, and not for each',
   expect(looks).toBeLessThan(40);
 });
 
+/** Erases a run whose job a worker had at the first try. */
+async function erasedInTwoGoes({ mill, redis, bull }: ClientWorld, run: string): Promise<void> {
+  const lock = bull('runs', `${jobIdFor(run, 0)}:lock`);
+  await redis.set(lock, 'token');
+  expect(await codeOf(mill.erase({ run }))).toBe('concurrent_run');
+  await redis.del(lock);
+  await mill.erase({ run });
+}
+
+test.each<[string, (world: ClientWorld, run: string) => Promise<unknown>]>([
+  ['in one go', async ({ mill }, run) => await mill.erase({ run })],
+  ['in two goes', erasedInTwoGoes],
+])('a line whose id an earlier line had stays refused when that one was erased %s', async (_, erased) => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const advancing = await mill.batches.advance();
+  onTestFinished(() => advancing[Symbol.asyncDispose]());
+  playFleet(world, (writer) => writer.end());
+  const lines = [
+    { id: 'a', input: 'the first' },
+    { id: 'a', input: 'the second' },
+    { id: 'b', input: 'another' },
+  ];
+  const { id, input_file_id } = await submitBatch(mill, lines, { agent: 'support' });
+  expect((await batchIs(mill, id, ['completed'])).request_counts).toMatchObject({ completed: 2, failed: 1 });
+  for (const { runId } of (await mill.list({ batch: id })).runs) await erased(world, runId);
+  expect((await mill.batches.redrive(id)).lines).toBe(1);
+  expect((await batchIs(mill, id, ['completed'])).request_counts).toMatchObject({ completed: 2, failed: 1 });
+  const marks = Object.values(await redis.hgetall(keys.erasedLines(input_file_id)));
+  // Nothing stays of an id that no other line has.
+  expect([marks.length, marks.filter((mark) => mark.split(' ')[2] !== '').length]).toEqual([2, 1]);
+});
+
 test('an answer that got lost is there again under its key, for the same request only', async () => {
   const world = await clientWorld();
   const { mill } = world;
@@ -142,6 +176,46 @@ test('an answer that got lost is there again under its key, for the same request
   expect(await codeOf(stranger.mill.erase({ run, idempotencyKey: 'k' }))).toBe('run_not_found');
   const key = world.keys.erasureAnswer('default', sha256('k'));
   expect(await world.redis.ttl(key)).toBeGreaterThan(3_000);
+});
+
+test('requests at the same time under one key have one receipt, and other requests under it are refused', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const [run, other] = [await endedRun(world), await endedRun(world)];
+  const twice = async (asked: EraseRequest) => await Promise.all([mill.erase(asked), mill.erase(asked)]);
+  const [first, second] = await twice({ run, idempotencyKey: 'one' });
+  expect([first.receipt.runs, second]).toEqual([[run], first]);
+  const [many, again] = await twice({ metadata, idempotencyKey: 'many' });
+  expect([many.receipt.runs, again]).toEqual([[other], many]);
+  await runInThread(world, 't');
+  const [thread, same] = await twice({ thread: 't', idempotencyKey: 'thread' });
+  expect([thread.receipt.threads, same]).toEqual([['t'], thread]);
+  expect((await Array.fromAsync(mill.auditEntries())).filter(({ kind }) => kind === 'erasure')).toHaveLength(3);
+
+  const [third, fourth] = [await endedRun(world), await endedRun(world)];
+  const mixed = [mill.erase({ run: third, idempotencyKey: 'k' }), mill.erase({ run: fourth, idempotencyKey: 'k' })];
+  const codes = await Promise.all(mixed.map(codeOf));
+  expect(codes.filter((code) => code === 'idempotency_conflict')).toHaveLength(1);
+  expect((await mill.list()).runs).toHaveLength(1);
+  expect(
+    await redis.exists(...['one', 'many', 'thread', 'k'].map((key) => keys.erasureClaim('default', sha256(key)))),
+  ).toBe(0);
+});
+
+test('a request goes on where the one before it under its key has failed, or its process is lost', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const { runId: run } = await mill.enqueue({ ...request, metadata });
+  const refused = [mill.erase({ run, idempotencyKey: 'k' }), mill.erase({ run, idempotencyKey: 'k' })];
+  expect(await Promise.all(refused.map(codeOf))).toEqual(['concurrent_run', 'concurrent_run']);
+  await mill.cancel(run);
+  const asked = sha256(
+    canonicalJson({ digest: sha256(canonicalJson({ run })), cancel: false, threads: false, limit: 100 }),
+  );
+  await redis.set(keys.erasureClaim('default', sha256('k')), `lost ${asked}`, 'PX', 700);
+  const startedAt = performance.now();
+  expect((await mill.erase({ run, idempotencyKey: 'k' })).receipt.runs).toEqual([run]);
+  expect(performance.now() - startedAt).toBeGreaterThan(500);
 });
 
 test('a child goes with its parent only, and a parent with its child', async () => {

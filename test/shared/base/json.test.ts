@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { cleanJson, cleanText } from '../../../src/shared/base/text.ts';
-import { maxLevels, jsonText, storedJson } from '../../../src/shared/base/json.ts';
+import { maxLevels, jsonText, repeatsKey, storedJson } from '../../../src/shared/base/json.ts';
 import { rounds } from '../../support/lane.ts';
 import { deep, oddValue } from '../../support/odd.ts';
 import { testRedis } from '../../support/redis.ts';
@@ -49,4 +49,23 @@ test('a clean value has whole texts without NUL in all of its fields and keys, a
 test('a value that is clean already is the same value', () => {
   const value = { a: [{ b: 'ü😀', c: Number.NaN }], d: new Date(0) };
   expect(cleanJson(value)).toBe(value);
+});
+
+test.each([
+  ['{"a":1,"a":1}', true],
+  ['{"a":{"b":[{"c":1,"d":2,"c":3}]}}', true],
+  [String.raw`{"a":1,"\u0061":2}`, true],
+  ['{"__proto__":1,"__proto__":{"a":1,"b":2}}', true],
+  ['{"a":{"b":1},"a":{"b":1,"c":{"d":2}}}', true],
+  ['{"a":{"a":[{"a":1},{"a":1}]},"b":"a"}', false],
+  [String.raw`{"a:\"":"b:\\","c":":{\":"}`, false],
+  ['{"__proto__":{"a":1}}', false],
+  ['[":",{"a" : 1,\t"b"\n: []}, 1]', false],
+  ['"a:b"', false],
+])('a JSON text that has a key of an object twice is known: %s', (text, repeats) => {
+  expect(repeatsKey(text)).toBe(repeats);
+});
+
+test('a text that is no JSON has no keys to look at', () => {
+  expect(() => repeatsKey('{"a":')).toThrow(SyntaxError);
 });

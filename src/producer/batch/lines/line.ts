@@ -47,8 +47,14 @@ export type BatchLine = LineHead & { readonly key: string } & (
     | { readonly kind: 'bad'; readonly error: ErrorInfo }
   );
 
-/** The lines of a file that erasures overwrote, by their offset, with the keys that they had. */
-export type ErasedLines = (fileId: string) => Promise<ReadonlyMap<number, Pick<BatchLine, 'key'>>>;
+/** What is still known of a line that an erasure overwrote. */
+export interface OverwrittenLine extends Pick<BatchLine, 'key'> {
+  /** Of the id that it had, where a later line of the file has it, too. */
+  readonly idDigest?: string;
+}
+
+/** The lines of a file that erasures overwrote, by their offset. */
+export type ErasedLines = (fileId: string) => Promise<ReadonlyMap<number, OverwrittenLine>>;
 
 /** What became of a line. */
 export type LineOutcome =

@@ -5,7 +5,7 @@ import { RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
 import { canonicalJson, isRecord, jsonOr } from '../../../shared/base/json.ts';
 import { columnsOf } from './csv.ts';
-import type { BatchLine, LineSource, SourceDraft } from './line.ts';
+import type { BatchLine, LineSource, OverwrittenLine, SourceDraft } from './line.ts';
 import { checkFields, lineTemplate, type LineTemplate } from './line-template.ts';
 import { csvLine, jsonLine, type BadLine, type Parsed } from './own-line.ts';
 import { firstLines, maxLineBytes, rawLines, type RawLine } from './raw-lines.ts';
@@ -69,12 +69,12 @@ function checkHead(head: Uint8Array, template: LineTemplate): void {
 /**
  * Reads the file line by line; a wrong line is yielded with its error and hinders no other. A line that repeats another one word for
  * word is a line of its own. A line whose id an earlier line has is wrong. One that was erased is wrong and keeps the key that it had,
- * so that no other line becomes another one.
+ * and its id where another has it, so that no other line becomes another one.
  */
 export async function* readLines(
   bytes: AsyncIterable<Uint8Array>,
   source: LineSource,
-  erased: ReadonlyMap<number, Pick<BatchLine, 'key'>> = new Map(),
+  erased: ReadonlyMap<number, OverwrittenLine> = new Map(),
 ): AsyncGenerator<BatchLine> {
   const parse = parserOf(source);
   const keys = new Keys(source);
@@ -86,8 +86,8 @@ export async function* readLines(
       continue;
     }
     // A line of output that was erased had none, and may be one of input now.
-    const was = erased.get(raw.offset)?.key;
-    yield was ? keys.erased(raw, was) : keys.named(raw, await parsed(raw, parse));
+    const was = erased.get(raw.offset);
+    yield was?.key ? keys.erased(raw, was) : keys.named(raw, await parsed(raw, parse));
   }
 }
 
@@ -136,16 +136,17 @@ class Keys {
     return { ...head, kind: 'bad', error: errorOf(bad), key: this.#keyOf(['bad', content?.toString() ?? line]) };
   }
 
-  erased({ line, offset, length }: RawLine, key: string): BatchLine {
+  erased({ line, offset, length }: RawLine, { key, idDigest }: OverwrittenLine): BatchLine {
     const [, digest = ''] = key.split(':');
     this.#copies.set(digest, (this.#copies.get(digest) ?? 0) + 1);
+    if (idDigest) this.#lineWithId.set(idDigest, line);
     return { line, id: undefined, offset, length, kind: 'bad', error: errorOf({ problem: 'was erased' }), key };
   }
 
   /** The line that has this name already; else this line has it from now on. */
   #firstWith(id: string | undefined, line: number): number | undefined {
     if (id === undefined) return undefined;
-    const digest = digestOf(id, 20);
+    const digest = digestOfId(id);
     const first = this.#lineWithId.get(digest);
     if (first === undefined) this.#lineWithId.set(digest, line);
     return first;
@@ -168,6 +169,11 @@ class Keys {
 function errorOf({ problem, reason, param }: BadLine): ErrorInfo {
   const details = param === undefined ? undefined : { param };
   return { code: 'validation', message: `the line ${problem}`, retryable: false, ...defined({ reason, details }) };
+}
+
+/** What lines with the same id have in common. */
+export function digestOfId(id: string): string {
+  return digestOf(id, 20);
 }
 
 function digestOf(value: unknown, characters: number): string {

@@ -12,7 +12,7 @@ import { openClient } from '../options/open-client.ts';
 import { since, timeForms } from '../options/when.ts';
 import { listTable, nameColumn, textColumn } from '../show/list-table.ts';
 import { dateTime, dim } from '../show/paint.ts';
-import { oneLine } from '../../../shared/base/words.ts';
+import { countOf, oneLine } from '../../../shared/base/words.ts';
 
 export const addAudit: AddCommand = (program, act) => {
   const audit = program
@@ -108,7 +108,7 @@ function whatOf(entry: AuditView): string {
         : `added ${amount} to ${entry.scope} ${entry.accountId}`;
     }
     case 'erasure':
-      return `erased ${entry.runs} runs and ${entry.threads} threads, receipt ${entry.receiptId}`;
+      return `erased ${countOf(entry.runs, 'run')} and ${countOf(entry.threads, 'thread')}, receipt ${entry.receiptId}`;
     case 'keys':
       return [entry.change, entry.key, ...(entry.scopes ?? [])].join(' ');
     case 'pause':

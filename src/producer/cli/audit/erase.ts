@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defined } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import { jsonOr, isRecord } from '../../../shared/base/json.ts';
+import { jsonOr, isRecord, repeatsKey } from '../../../shared/base/json.ts';
 import { verifyReceipt, type ErasureReceipt } from '../../../shared/contract/erasure/receipt.ts';
 import type { EraseRequest, ErasureAnswer } from '../../client/erase/request.ts';
 import type { Millrace } from '../../client/millrace.ts';
@@ -11,7 +11,7 @@ import { examples, exitCodes, printJson, type AddCommand, type Cli, shownJson } 
 import { command, flag, text, value, asJson, type ValuesOf } from '../options/command.ts';
 import { openClient } from '../options/open-client.ts';
 import { keyValue } from '../options/arguments.ts';
-import { count, flat } from '../../../shared/base/words.ts';
+import { count, countOf, flat } from '../../../shared/base/words.ts';
 
 const options = [
   value('--metadata <key=value>', 'all runs with this; may be given several times', keyValue),
@@ -112,7 +112,7 @@ function unreadableLines(receipts: readonly ErasureReceipt[]): readonly string[]
 function summaryOf(receipts: readonly ErasureReceipt[]): string {
   const sum = (of: (receipt: ErasureReceipt) => number) => receipts.reduce((total, receipt) => total + of(receipt), 0);
   const [runs, threads] = [sum((receipt) => receipt.runs.length), sum((receipt) => receipt.threads.length)];
-  return `Erased: ${count(runs)} runs, ${count(threads)} threads.`;
+  return `Erased: ${countOf(runs, 'run')}, ${countOf(threads, 'thread')}.`;
 }
 
 const verify = command('verify <file>', {
@@ -131,10 +131,11 @@ const verify = command('verify <file>', {
   work: async (cli, file, { key, json }) => {
     const receipts = receiptsIn(readText(resolve(cli.cwd, file)));
     const publicKey = key ?? (await ownKey(cli));
-    const found = receipts.map((receipt) => ({
-      receiptId: isRecord(receipt) ? String(receipt['receiptId']) : '',
-      valid: verifyReceipt(receipt, publicKey),
-    }));
+    const found = receipts.map(({ receipt, isClear }) => {
+      const receiptId = isRecord(receipt) ? String(receipt['receiptId']) : '';
+      if (!isClear) cli.stderr.write(`${flat(receiptId)}: ${notClear}\n`);
+      return { receiptId, valid: isClear && verifyReceipt(receipt, publicKey) };
+    });
     if (json) printJson(cli, found);
     else
       for (const { receiptId, valid } of found)
@@ -142,6 +143,8 @@ const verify = command('verify <file>', {
     return found.every(({ valid }) => valid) ? exitCodes.ok : exitCodes.failed;
   },
 });
+
+const notClear = 'an object in its text has a key twice, so what a reader takes from it is not certain';
 
 async function ownKey(cli: Parameters<typeof openClient>[0]): Promise<string> {
   await using mill = openClient(cli);
@@ -156,19 +159,23 @@ function readText(path: string): string {
   }
 }
 
+/** `isClear`: all readers of its text take the same from it. */
+interface ReadReceipt {
+  readonly receipt: unknown;
+  readonly isClear: boolean;
+}
+
 /** One document, or one a line. An answer over HTTP has its receipt within. */
-function receiptsIn(content: string): readonly unknown[] {
-  const whole = jsonOr(content);
-  const values =
-    whole === undefined
-      ? content
-          .split('\n')
-          .filter((line) => line.trim() !== '')
-          .map(jsonOr)
-      : [whole];
-  if (values.length === 0 || values.includes(undefined))
+function receiptsIn(content: string): readonly ReadReceipt[] {
+  const isWhole = jsonOr(content) !== undefined;
+  const texts = isWhole ? [content] : content.split('\n').filter((line) => line.trim() !== '');
+  if (texts.length === 0 || texts.some((text) => jsonOr(text) === undefined))
     throw new RunError('validation', 'the file is neither a receipt, nor one a line');
-  return values.map((found) => (isRecord(found) && isRecord(found['receipt']) ? found['receipt'] : found));
+  return texts.map((text) => {
+    const found = jsonOr(text);
+    const receipt = isRecord(found) && isRecord(found['receipt']) ? found['receipt'] : found;
+    return { receipt, isClear: !repeatsKey(text) };
+  });
 }
 
 export const addReceipt: AddCommand = (program, act) => {

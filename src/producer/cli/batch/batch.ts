@@ -13,7 +13,7 @@ import { OutputFile } from './output.ts';
 import { checkFile, type OwnFile } from './own-file.ts';
 import { decideRest } from './rest.ts';
 import { reportEnd, reportInterrupt, reportLeft, watcherFor, type Reporting } from './report.ts';
-import { batchLine, countOf } from './show-batch.ts';
+import { batchLine } from './show-batch.ts';
 import { examples, exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
 import {
   budgetFrom,
@@ -27,7 +27,7 @@ import { command, flag, text, value, valueOr, type OptionOf, type ValuesOf } fro
 import { openClient } from '../options/open-client.ts';
 import { LiveLine } from '../show/live-line.ts';
 import { red, yellow } from '../show/paint.ts';
-import { oneLine } from '../../../shared/base/words.ts';
+import { countOf, oneLine } from '../../../shared/base/words.ts';
 
 const attachOption: OptionOf<'attach', string | true | undefined> = new Option(
   '--attach [batch]',

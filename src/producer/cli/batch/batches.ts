@@ -5,14 +5,14 @@ import type { BatchView } from '../../../shared/contract/batch.ts';
 import { isEndedBatch } from '../../../shared/contract/plain/batch-ends.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import { OutputFile } from './output.ts';
-import { batchLine, countOf, quoteText } from './show-batch.ts';
+import { batchLine, quoteText } from './show-batch.ts';
 import { collect, examples, exitCodes, printJson, type AddCommand, type Cli, type ExitCode } from '../cli.ts';
 import { wholeNumber } from '../options/arguments.ts';
 import { openClient } from '../options/open-client.ts';
 import { callOf } from '../show/call-of.ts';
 import { listTable, nameColumn, numberColumn } from '../show/list-table.ts';
 import { dateTime, dim } from '../show/paint.ts';
-import { count, flat } from '../../../shared/base/words.ts';
+import { count, countOf, flat } from '../../../shared/base/words.ts';
 
 interface Options {
   readonly json?: true;

@@ -5,10 +5,10 @@ import { exitCodes, type Cli, type ExitCode, shownJson } from '../cli.ts';
 import { callOf } from '../show/call-of.ts';
 import type { LiveLine } from '../show/live-line.ts';
 import { dim, red, yellow } from '../show/paint.ts';
-import { count, duration, oneLine } from '../../../shared/base/words.ts';
+import { count, countOf, duration, oneLine } from '../../../shared/base/words.ts';
 import type { BatchWatcher } from './follow-batch.ts';
 import type { OutputFile } from './output.ts';
-import { batchLine, countOf, endOf, type BatchEnd } from './show-batch.ts';
+import { batchLine, endOf, type BatchEnd } from './show-batch.ts';
 
 /** What a command about a batch works with, and says at its end. */
 export interface Reporting {
@@ -52,7 +52,7 @@ export function reportEnd(reporting: Reporting, batch: BatchView, code?: ExitCod
     const took =
       batch.completed_at === undefined ? '' : `, ${duration((batch.completed_at - batch.created_at) * 1_000)}`;
     cli.stdout.write(
-      `${count(total)} lines, ${count(failed)} failed, ${formatUsd(batch.cost.microcents)}${took}${where}\n`,
+      `${countOf(total, 'line')}, ${count(failed)} failed, ${formatUsd(batch.cost.microcents)}${took}${where}\n`,
     );
   }
   for (const problem of batch.errors?.data ?? [])

@@ -3,7 +3,8 @@ import type { BatchView } from '../../../shared/contract/batch.ts';
 import type { Batches } from '../../client/batches/batches.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import { callOf } from '../show/call-of.ts';
-import { countOf, expectedUsd, quoteText } from './show-batch.ts';
+import { expectedUsd, quoteText } from './show-batch.ts';
+import { countOf } from '../../../shared/base/words.ts';
 
 /** What a person has said beforehand about a batch that waits. */
 export interface Wishes {

@@ -1,7 +1,7 @@
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { BatchQuote, BatchView } from '../../../shared/contract/batch.ts';
 import { formatUsd, usdToMicrocents } from '../../../shared/contract/money.ts';
-import { count, duration } from '../../../shared/base/words.ts';
+import { count, countOf, duration } from '../../../shared/base/words.ts';
 
 const barWidth = 20;
 
@@ -42,7 +42,7 @@ function usdRange({ costUsd: { low, high } }: BatchQuote): string {
 export function quoteText(quote: BatchQuote): string {
   const { lines, sampled, seconds } = quote;
   const time = `${duration(seconds.low * 1_000)} to ${duration(seconds.high * 1_000)}`;
-  return `${count(sampled)} of ${count(lines)} lines ran as a sample. All of them are likely to cost ${usdRange(quote)} and to take ${time}.`;
+  return `${count(sampled)} of ${countOf(lines, 'line')} ran as a sample. All of them are likely to cost ${usdRange(quote)} and to take ${time}.`;
 }
 
 /** The middle of the range, in the way in which it was made: as far from its ends by factor. */
@@ -81,9 +81,4 @@ export function endOf({ status }: BatchView): BatchEnd | undefined {
     default:
       return assertNever(status);
   }
-}
-
-/** `3 lines`. */
-export function countOf(items: number, what: string): string {
-  return `${count(items)} ${what}${items === 1 ? '' : 's'}`;
 }

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { RunError } from '../../../shared/base/errors.ts';
-import { count } from '../../../shared/base/words.ts';
+import { countOf } from '../../../shared/base/words.ts';
 import { jsonText } from '../../../shared/base/json.ts';
 import { examples, exitCodes } from '../cli.ts';
 import { command, text } from '../options/command.ts';
@@ -26,8 +26,10 @@ export const addExport = command('export <run>', {
       throw new RunError('validation', `${output} cannot be written`, { cause });
     });
     const children =
-      document.children.length === 0 ? '' : `, ${count(document.children.length)} runs that worked for it`;
-    cli.stderr.write(`${output}: run ${document.run.runId}, ${count(document.steps.steps.length)} steps${children}\n`);
+      document.children.length === 0 ? '' : `, ${countOf(document.children.length, 'run')} that worked for it`;
+    cli.stderr.write(
+      `${output}: run ${document.run.runId}, ${countOf(document.steps.steps.length, 'step')}${children}\n`,
+    );
     return exitCodes.ok;
   },
 });

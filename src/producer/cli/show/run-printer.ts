@@ -1,7 +1,7 @@
 import { isTerminal, type RunEvent, type EventOf, type EventType } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { dim, red } from './paint.ts';
-import { printable, count, duration, flat, oneLine } from '../../../shared/base/words.ts';
+import { count, countOf, duration, flat, oneLine, printable } from '../../../shared/base/words.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import { flowText, waitsFor } from './pending.ts';
 
@@ -119,11 +119,11 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'run.resumed': ({ directiveSummary }) => `continues: ${oneLine(directiveSummary, maxText)}`,
   'run.timeout': ({ timeoutMs }) => `reached its limit of ${duration(timeoutMs)}`,
   'run.completed': ({ status, result, usage, costMicrocents, durationMs }) =>
-    `${status}${result.incomplete ? `, incomplete: it reached ${result.incomplete.reason}` : ''} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)} · ${duration(durationMs)}`,
+    `${status}${result.incomplete ? `, incomplete: it reached ${result.incomplete.reason}` : ''} · ${countOf(usage.total, 'token')} · ${formatUsd(costMicrocents)} · ${duration(durationMs)}`,
   'run.failed': ({ error, usage, costMicrocents }) =>
-    `failed: ${error.code}: ${oneLine(error.message, maxText)} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)}`,
+    `failed: ${error.code}: ${oneLine(error.message, maxText)} · ${countOf(usage.total, 'token')} · ${formatUsd(costMicrocents)}`,
   'run.cancelled': ({ reason, usage, costMicrocents }) =>
-    `cancelled${reason ? ` (${oneLine(reason, maxText)})` : ''} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)}`,
+    `cancelled${reason ? ` (${oneLine(reason, maxText)})` : ''} · ${countOf(usage.total, 'token')} · ${formatUsd(costMicrocents)}`,
   'step.reset': ({ reason }) => `the text of this step was discarded: ${oneLine(reason, maxText)}`,
   'agent.model.fellback': ({ previousModel, nextModel, reason }) =>
     `model ${previousModel} gave way to ${nextModel} (${reason})`,
@@ -164,11 +164,11 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'agent.fanout.merged': ({ children, statuses }) =>
     `merged: ${oneLine(children.map((id, at) => `${id} ${statuses[at]}`).join(', '), maxText)}`,
   'agent.evaluator.iteration': ({ iteration, passed, score }) =>
-    `answer ${iteration} ${passed ? 'passes' : 'does not pass'}${score === undefined ? '' : ` with ${score} points`}`,
+    `answer ${iteration} ${passed ? 'passes' : 'does not pass'}${score === undefined ? '' : ` with ${countOf(score, 'point')}`}`,
   'task.decide': ({ decision }) => `decides ${oneLine(JSON.stringify(decision), maxText)}`,
   'task.end': ({ status, reason }) => `task ${status}: ${oneLine(reason, maxText)}`,
   'context.compacted': ({ beforeTokens, afterTokens }) =>
-    `context compacted from ${count(beforeTokens)} to ${count(afterTokens)} tokens`,
+    `context compacted from ${count(beforeTokens)} to ${countOf(afterTokens, 'token')}`,
   'guardrail.tripped': ({ guardrail }) => `guardrail ${guardrail} stopped it`,
   'llm.call': ({ outcome, model, error }) =>
     outcome === 'failed'

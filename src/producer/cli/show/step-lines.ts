@@ -7,7 +7,7 @@ import type {
   WaitView,
 } from '../../../shared/contract/archive/run-steps.ts';
 import { jsonText } from '../../../shared/base/json.ts';
-import { duration, flat, oneLine } from '../../../shared/base/words.ts';
+import { countOf, duration, flat, oneLine } from '../../../shared/base/words.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 import type { Cli } from '../cli.ts';
 import { bold, dateTime, dim, red } from './paint.ts';
@@ -100,7 +100,7 @@ function callLines(call: AnyCall, indent: string, out: Out): string[] {
   const took =
     durationMs === undefined
       ? ''
-      : ` (${duration(durationMs)}${starts === undefined ? '' : `, begun ${starts} times`})`;
+      : ` (${duration(durationMs)}${starts === undefined ? '' : `, begun ${countOf(starts, 'time')}`})`;
   const who =
     decision &&
     `${decision.granted ? 'granted' : 'denied'}${decision.by.length > 0 ? ` by ${decision.by.join(' and ')}` : ''}${decision.reason === undefined ? '' : `: ${oneLine(decision.reason, maxChars)}`}`;

@@ -2,7 +2,7 @@ import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } fro
 import type { Diagnosis } from './diagnose.ts';
 import { fail, ok, warn, type Check } from './check.ts';
 import { checkProviders } from './provider-checks.ts';
-import { count, duration } from '../../../shared/base/words.ts';
+import { count, countOf, duration } from '../../../shared/base/words.ts';
 
 const minRedisMajor = 7;
 const clockWarnMs = 500;
@@ -130,7 +130,10 @@ function servedWith(queue: string): string {
 
 function workers({ workers: alive, openRuns }: Diagnosis): Check {
   if (alive.length === 0) {
-    const text = openRuns > 0 ? `none is alive, and ${count(openRuns)} runs are open` : 'none is alive';
+    const text =
+      openRuns > 0
+        ? `none is alive, and ${countOf(openRuns, 'run')} ${openRuns === 1 ? 'is' : 'are'} open`
+        : 'none is alive';
     return (openRuns > 0 ? fail : warn)('workers', text, 'start one: millrace worker');
   }
   const active = alive.reduce((sum, worker) => sum + worker.active, 0);
@@ -147,16 +150,19 @@ function stuck({ stuckRuns }: Diagnosis): Check {
 
 function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
   if (quarantined === 0) return ok('quarantine', 'empty');
-  const text = `${count(quarantined)} runs that keep losing their workers`;
+  const text =
+    quarantined === 1
+      ? '1 run that keeps losing its workers'
+      : `${count(quarantined)} runs that keep losing their workers`;
   if (alive.some((worker) => worker.queues.includes(quarantineQueue))) return warn('quarantine', text);
   const advice = 'WORKER_QUEUES=quarantine WORKER_CONCURRENCY=1 millrace worker';
-  return warn('quarantine', `${text}, and no worker for them`, advice);
+  return warn('quarantine', `${text}, and no worker serves it`, advice);
 }
 
 function requeued({ counters }: Diagnosis): Check {
   const times = counters['requeued'] ?? 0;
   if (times === 0) return ok('requeued', 'the reconciler has found no lost run');
-  const text = `the reconciler has requeued ${count(times)} runs whose job was gone`;
+  const text = `the reconciler has requeued ${countOf(times, 'run')} whose job was gone`;
   if (!isRecent(counters['requeued_at'])) return ok('requeued', `${text}, ${notLately}`);
   return warn('requeued', text, 'was Redis restarted without AOF, or were jobs deleted by hand?');
 }
@@ -171,7 +177,10 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
 function postRunJobs({ counters }: Diagnosis): Check {
   const failed = counters['postrun_jobs_failed'] ?? 0;
   if (failed === 0) return ok('post-run jobs', 'none failed');
-  const text = `${count(failed)} titles and embeddings could not be made`;
+  const text =
+    failed === 1
+      ? '1 title or embedding could not be made'
+      : `${count(failed)} titles and embeddings could not be made`;
   if (!isRecent(counters['postrun_jobs_failed_at'])) return ok('post-run jobs', `${text}, ${notLately}`);
   const advice = 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder';
   return warn('post-run jobs', text, advice);
@@ -253,7 +262,7 @@ const fullShare = 0.95;
 
 function archive({ archive: { kind, ttlS, waiting, oldestWaitingMs, inRedis } }: Diagnosis): Check {
   if (waiting > 0 && oldestWaitingMs > lateForArchiveMs) {
-    const text = `${count(waiting)} ended runs are not in it yet, the oldest for ${duration(oldestWaitingMs)}`;
+    const text = `${countOf(waiting, 'ended run')} ${waiting === 1 ? 'is' : 'are'} not in it yet, the oldest for ${duration(oldestWaitingMs)}`;
     const advice =
       'the log of a worker says why; after a day what such a run did is lost. Can workers write to ARTIFACT_STORE?';
     return fail('archive', text, advice);
@@ -261,7 +270,7 @@ function archive({ archive: { kind, ttlS, waiting, oldestWaitingMs, inRedis } }:
   if (ttlS === 0) return ok('archive', 'off: ARCHIVE_TTL_S is 0');
   if (!inRedis) return ok('archive', `ended runs are kept for ${duration(ttlS * 1_000)} in ${placeOf[kind]}`);
   const { runs, bytes, maxBytes, coversMs } = inRedis;
-  const text = `${count(runs)} ended runs in Redis, ${megabytes(bytes)} of ${megabytes(maxBytes)}`;
+  const text = `${countOf(runs, 'ended run')} in Redis, ${megabytes(bytes)} of ${megabytes(maxBytes)}`;
   if (bytes < maxBytes * fullShare || coversMs >= ttlS * 1_000) return ok('archive', text);
   const advice = 'for more, let ARTIFACT_STORE name a folder or a bucket, or raise ARCHIVE_REDIS_MAX_BYTES';
   return warn('archive', `${text}: full, it covers ${duration(coversMs)} of ${duration(ttlS * 1_000)}`, advice);

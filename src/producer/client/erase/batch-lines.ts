@@ -8,6 +8,7 @@ import { redisBatches } from '../../../shared/state/batch/batches.ts';
 import { erasedLines, type ErasedLine, noteErasedLines } from '../../../shared/state/erasure/erased-lines.ts';
 import type { PlannedRun } from '../../../shared/state/erasure/plans.ts';
 import type { KeySpace } from '../../../shared/state/keys.ts';
+import type { BatchLine } from '../../batch/lines/line.ts';
 import type { TenantClient } from '../client-core.ts';
 
 const pageSize = 100;
@@ -104,22 +105,43 @@ async function eraseInput(
   if (!info) return 0;
   const wanted = new Set(runs.map(({ executionId = '' }) => executionId.replace(/:r\d+$/, '')));
   const file = new PartedFile(request.input_file_id, info.parts, client);
-  let found: ErasedLine[] = [];
+  let found: readonly ErasedLine[] = [];
   // A line that is overwritten while the file is read may hide another one of the same text.
   for (let known = await file.erased(), before = -1; known.size !== before; known = await file.erased()) {
-    [before, found] = [known.size, []];
+    before = known.size;
     const input = new BatchInput(record, core.files.store, async () => known);
-    try {
-      for await (const [, { key, offset, length }] of input.all())
-        if (wanted.has(executionIdOf(name, key)) && length > 0) found.push({ offset, length, key });
-    } catch (error) {
-      // The rest of a file that cannot be read as lines was never asked of any agent.
-      if (!(error instanceof RunError && error.code === 'validation')) throw error;
-    }
+    found = await linesToErase(input.all(), ({ key }) => wanted.has(executionIdOf(name, key)), known);
   }
   // What is blank is no line, and there must not be fewer of them.
   if (how === 'erase') await file.overwrite(found, isCsv(record) ? '-' : erased, '-');
   return found.length;
+}
+
+/** Of a line that an erasure has overwritten before, all is known that was known then. */
+async function linesToErase(
+  lines: AsyncIterable<readonly [place: number, line: BatchLine]>,
+  isMeant: (line: BatchLine) => boolean,
+  known: ReadonlyMap<number, ErasedLine>,
+): Promise<readonly ErasedLine[]> {
+  const { digestOfId } = await import('../../batch/lines/read-lines.ts');
+  const found = new Map<number, ErasedLine>();
+  const withId = new Map<string, ErasedLine>();
+  try {
+    for await (const [, line] of lines) {
+      const { id, key, offset, length } = line;
+      const first = id === undefined ? undefined : withId.get(id);
+      if (id !== undefined && first) found.set(first.offset, { ...first, idDigest: digestOfId(id) });
+      if (!isMeant(line) || length === 0) continue;
+      const before = known.get(offset);
+      const erased = before?.key === key ? before : { offset, length, key, idDigest: '' };
+      found.set(offset, erased);
+      if (id !== undefined) withId.set(id, erased);
+    }
+  } catch (error) {
+    // The rest of a file that cannot be read as lines was never asked of any agent.
+    if (!(error instanceof RunError && error.code === 'validation')) throw error;
+  }
+  return [...found.values()];
 }
 
 /** The bytes of a file of which parts can be replaced by others of the same length. */
@@ -142,7 +164,7 @@ class PartedFile {
     const { rawLines } = await import('../../batch/lines/raw-lines.ts');
     const found: ErasedLine[] = [];
     for await (const { offset, length, content } of rawLines(this.#bytes(), division, maxWrittenBytes))
-      if (content && isMeant(content.toString('utf8'))) found.push({ offset, length, key: '' });
+      if (content && isMeant(content.toString('utf8'))) found.push({ offset, length, key: '', idDigest: '' });
     if (how === 'erase') await this.overwrite(found, division === 'records' ? '' : erased, '');
     return found.length;
   }

@@ -12,7 +12,6 @@ import {
   maxUnreadableNamed,
   type UnsignedReceipt,
 } from '../../../shared/contract/erasure/receipt.ts';
-import { keepAnswer, keptAnswer } from '../../../shared/state/erasure/answers.ts';
 import {
   dropPlans,
   plansOf,
@@ -25,11 +24,12 @@ import { requireOperator, runNotFound, safeInput } from '../accept/validate.ts';
 import { noteDeed } from '../audit/note-deed.ts';
 import { reach, type TenantClient } from '../client-core.ts';
 import { missingRun } from '../record/missing-run.ts';
+import { answerOnce, type Keep } from './answer-once.ts';
 import { eachFitting } from './fitting.ts';
 import { type KnownParents, threadEntries } from './find.ts';
 import { planOf, type Reason } from './plan.ts';
 import { removePlanned } from './remove.ts';
-import { eraseRequest, erasureAnswer, type Asked, type ErasureAnswer, type EraseRequest } from './request.ts';
+import { eraseRequest, type Asked, type ErasureAnswer, type EraseRequest } from './request.ts';
 
 /** A call that has more to do than it can in this time leaves the rest to another. */
 const maxWorkMs = 20_000;
@@ -42,34 +42,24 @@ const maxWorkMs = 20_000;
 export async function erase(input: EraseRequest, client: TenantClient): Promise<ErasureAnswer> {
   requireOperator(client, 'erasing data');
   const asked = parseAs(eraseRequest, safeInput(input), 'the request is not valid');
-  const { run, thread, metadata: labels, idempotencyKey: key, ...how } = asked;
+  const { run, thread, metadata: labels, idempotencyKey, ...how } = asked;
   const digest = sha256(canonicalJson(defined({ run, thread, labels })));
   const exactly = sha256(canonicalJson(defined({ digest, ...how })));
-  const before = key === undefined ? undefined : await answeredBefore(key, exactly, client);
-  if (before) return before;
+  const work = (keep: Keep) => eraseAsked(asked, digest, keep, client);
+  if (idempotencyKey === undefined) return await work(async (answer) => answer);
+  return await answerOnce({ idempotencyKey, asked: exactly }, work, client);
+}
+
+async function eraseAsked(asked: Asked, digest: string, keep: Keep, client: TenantClient): Promise<ErasureAnswer> {
   const erasing: Erasing = { asked, digest, done: new Map(), held: new Map(), parents: new Map() };
   const left = await resume(erasing, client);
   const { unreadable, ...rest } =
-    labels === undefined ? await eraseOne(erasing, client) : await eraseMany(erasing, left, client);
+    asked.metadata === undefined ? await eraseOne(erasing, client) : await eraseMany(erasing, left, client);
   const { done } = erasing;
   const receipt = await receiptFor(asked, [...done.values()], unreadable, client);
-  const answer: ErasureAnswer = defined({ receipt, ...rest });
-  await reach(client, async ({ core, redis, tenant }) => {
-    const space = { redis, keys: core.keys };
-    if (key !== undefined) await keepAnswer(space, tenant, sha256(key), { asked: exactly, answer });
-    await dropPlans(space, tenant, [...done.keys()]);
-  });
+  const answer = await keep(defined({ receipt, ...rest }));
+  await reach(client, ({ core, redis, tenant }) => dropPlans({ redis, keys: core.keys }, tenant, [...done.keys()]));
   return answer;
-}
-
-/** The answer that the same request had within the last hour. */
-async function answeredBefore(key: string, exactly: string, client: TenantClient): Promise<ErasureAnswer | undefined> {
-  const found = await reach(client, ({ core, redis, tenant }) =>
-    keptAnswer({ redis, keys: core.keys }, tenant, sha256(key)),
-  );
-  if (!found) return undefined;
-  if (found.asked === exactly) return erasureAnswer.parse(found.answer);
-  throw new RunError('idempotency_conflict', 'the idempotency key was used before for another erasure');
 }
 
 /** How far a request is. */

@@ -18,7 +18,7 @@ export const eraseRequest = z
     cursor: runListCursor.optional(),
     /** With `metadata`: at most so many runs that fit in one call: 1 to 1,000, default 100. */
     limit: z.int().min(1).max(1_000).default(100),
-    /** The same request again under the same key, within an hour, has the same answer, its receipt too. */
+    /** The same request again under the same key, within an hour or at the same time, has the same answer, its receipt too. */
     idempotencyKey: publicId.optional(),
   })
   .refine(

@@ -18,7 +18,7 @@ const flags = {
 export const erasureHeaders = z.object({
   'idempotency-key': publicId
     .optional()
-    .describe('The same request again under the same key, within an hour, has the same answer.'),
+    .describe('The same request again under the same key, within an hour or at the same time, has the same answer.'),
 });
 
 const eraseRunRoute = route('admin', {

@@ -12,14 +12,18 @@ const kept = z.object({
 });
 export type KeptAnswer = z.infer<typeof kept>;
 
-/** Keeps the answer of an erasure: it says what is nowhere any more. `key`: the digest of its idempotency key. */
+/**
+ * Keeps the answer of an erasure: it says what is nowhere any more. `key`: the digest of its idempotency key. Answers what is kept from
+ * now on, which is an earlier answer where there is one.
+ */
 export async function keepAnswer(
   { redis, keys }: KeySpace,
   tenant: string,
   key: string,
   answer: KeptAnswer,
-): Promise<void> {
-  await redis.set(keys.erasureAnswer(tenant, key), jsonText(answer), 'EX', keptS);
+): Promise<KeptAnswer> {
+  const before = await redis.set(keys.erasureAnswer(tenant, key), jsonText(answer), 'EX', keptS, 'NX', 'GET');
+  return before === null ? answer : kept.parse(storedJson(before));
 }
 
 /** That of the last hour under this key. */

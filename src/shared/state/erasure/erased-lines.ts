@@ -7,6 +7,8 @@ export interface ErasedLine {
   readonly length: number;
   /** Of a line of input: what the execution id of its run was made of. Empty: it is a line of output. */
   readonly key: string;
+  /** Digest of the id of a line of input, where a later line of the file has the same id. Empty: none has. */
+  readonly idDigest: string;
 }
 
 /** Names lines of a file before they are overwritten: nothing in the file says afterwards which ones they were. */
@@ -16,7 +18,7 @@ export async function noteErasedLines(
   lines: readonly ErasedLine[],
 ): Promise<void> {
   const key = keys.erasedLines(id);
-  const fields = lines.flatMap((line) => [String(line.offset), `${line.length} ${line.key}`]);
+  const fields = lines.flatMap((line) => [String(line.offset), `${line.length} ${line.key} ${line.idDigest}`]);
   await redis
     .multi()
     .hset(key, ...fields)
@@ -29,8 +31,8 @@ export async function erasedLines({ redis, keys }: KeySpace, id: string): Promis
   const found = await redis.hgetall(keys.erasedLines(id));
   return new Map(
     Object.entries(found).map(([at, text]) => {
-      const [length, key = ''] = text.split(' ');
-      return [Number(at), { offset: Number(at), length: Number(length), key }];
+      const [length, key = '', idDigest = ''] = text.split(' ');
+      return [Number(at), { offset: Number(at), length: Number(length), key, idDigest }];
     }),
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LineDefaults } from '../../../../src/producer/batch/lines/line.ts';
-import { readLines } from '../../../../src/producer/batch/lines/read-lines.ts';
+import { digestOfId, readLines } from '../../../../src/producer/batch/lines/read-lines.ts';
 import { read, saidBy, sourceOf } from './support.ts';
 
 test('a line is an input, an object with run fields, or a line of an OpenAI batch', async () => {
@@ -145,23 +145,44 @@ test('a bad line that is corrected is another line', async () => {
   expect(await keysOf('{"inptu":"a"}')).not.toEqual(await keysOf('{"input":"a"}'));
 });
 
+/** Lines of a file some of which erasures overwrote. */
+async function readErased(lines: readonly string[], erased: NonNullable<Parameters<typeof readLines>[2]>) {
+  const content = lines.join('\n');
+  const bytes = (async function* () {
+    yield Buffer.from(content);
+  })();
+  return await Array.fromAsync(readLines(bytes, sourceOf(content), erased));
+}
+
+test.each([
+  ['own', (id: string, input: string) => JSON.stringify({ id, input }), 'the line has the id of line 1'],
+  [
+    'OpenAI',
+    (id: string, input: string) =>
+      JSON.stringify({ custom_id: id, body: { messages: [{ role: 'user', content: input }] } }),
+    'the line has the id of line 1',
+  ],
+])('a line of the form %s has the id of an earlier one also when that one was erased', async (_, line, problem) => {
+  const lines = [line('a', 'one'), line('b', 'two'), line('a', 'three'), line('b', 'four')];
+  const whole = await readErased(lines, new Map());
+  const [first] = whole;
+  const mark = { key: first?.key ?? '', idDigest: digestOfId('a') };
+  const left = ['-'.padEnd(first?.length ?? 0, ' '), ...lines.slice(1)];
+  const rest = await readErased(left, new Map([[0, mark]]));
+  expect(rest.map(({ key, kind }) => [key, kind])).toEqual(whole.map(({ key, kind }, at) => [key, at ? kind : 'bad']));
+  expect(saidBy(rest[2])).toContain(problem);
+});
+
 test('lines that were erased are wrong and keep their keys, and so does every other line', async () => {
   const line = (input: string) => JSON.stringify({ input });
-  const readWith = async (lines: readonly string[], erased: ReadonlyMap<number, { readonly key: string }>) => {
-    const content = lines.join('\n');
-    const bytes = (async function* () {
-      yield Buffer.from(content);
-    })();
-    return await Array.fromAsync(readLines(bytes, sourceOf(content), erased));
-  };
-  const whole = await readWith([line('a'), line('a'), line('b'), line('a')], new Map());
+  const whole = await readErased([line('a'), line('a'), line('b'), line('a')], new Map());
   const keys = whole.map(({ key }) => key);
   const gap = '-'.padEnd(line('a').length, ' ');
   const left = [gap, line('a'), gap, line('a')];
   const offsets = [0, 2].map((at) => whole[at]?.offset ?? 0);
-  const rest = await readWith(left, new Map(offsets.map((offset, i) => [offset, { key: keys[i * 2] ?? '' }])));
+  const rest = await readErased(left, new Map(offsets.map((offset, i) => [offset, { key: keys[i * 2] ?? '' }])));
   expect(rest.map(({ key, kind }) => [key, kind])).toEqual(keys.map((key, at) => [key, at % 2 ? 'request' : 'bad']));
   // A line that was one of output when it was erased.
-  const unknown = await readWith(left, new Map(offsets.map((offset) => [offset, { key: '' }])));
+  const unknown = await readErased(left, new Map(offsets.map((offset) => [offset, { key: '' }])));
   expect(new Set(unknown.map(({ key }) => key)).size).toBe(4);
 });

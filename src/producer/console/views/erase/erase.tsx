@@ -73,7 +73,10 @@ function Erased({ receipt, home, onClose }: ErasedProps) {
         {threads.length > 0 && ` and ${countOf(threads.length, 'thread')}`}.
       </p>
       {stays > 0 && (
-        <p>{countOf(stays, 'file')} stayed, because something that was not erased refers to them, or may.</p>
+        <p>
+          {countOf(stays, 'file')} stayed, because something that was not erased refers to {stays === 1 ? 'it' : 'them'}
+          , or may.
+        </p>
       )}
       {unreadable && (
         <p class="waiting">
