@@ -33,6 +33,29 @@ describeInBrowser('the agents', () => {
     await phone.checkView('agents-phone');
   });
 
+  test('heads of columns sort the list: one way, the other way, and as it came', async () => {
+    const opened = await open('/agents');
+    const { page } = opened;
+    const names = async () => await page.getByRole('table', { name: 'Agents' }).getByRole('link').allTextContents();
+    const head = page.getByRole('columnheader', { name: 'Agent' });
+    await page.getByRole('link', { name: 'plain', exact: true }).waitFor();
+    const asItCame = await names();
+    const sorted = asItCame.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+    expect(await head.getAttribute('aria-sort')).toBe('none');
+    await head.getByRole('button').click();
+    expect(await head.getAttribute('aria-sort')).toBe('ascending');
+    expect(await names()).toEqual(sorted);
+    await opened.checkView('agents-sorted');
+    await page.keyboard.press('Enter');
+    expect(await head.getAttribute('aria-sort')).toBe('descending');
+    expect(await names()).toEqual(sorted.toReversed());
+    await page.keyboard.press('Enter');
+    expect(await head.getAttribute('aria-sort')).toBe('none');
+    expect(await names()).toEqual(asItCame);
+    expect(await page.getByRole('columnheader', { name: 'Tools' }).getByRole('button').count()).toBe(0);
+    expect(new URL(page.url()).pathname).toBe('/agents');
+  });
+
   test('an agent shows its definition and its tools with how their calls are guarded', async () => {
     const opened = await open('/agents/gated?tab=tools');
     const { page } = opened;

@@ -51,7 +51,7 @@ describeInBrowser('batches', () => {
     opened.checkComplaints();
   });
 
-  test('errors are grouped by their code, and the failed lines run again', async () => {
+  test('errors are grouped by their code and their cause, and the failed lines run again', async () => {
     const { current: world } = shared;
     const refused = (status: number) =>
       planInput({ text: 'never', faults: Array.from({ length: 9 }, () => ({ kind: 'status' as const, status })) });
@@ -67,9 +67,10 @@ describeInBrowser('batches', () => {
     const errors = page.getByRole('region', { name: 'Errors' });
     await errors.getByRole('row').nth(1).waitFor();
     const groups = (await errors.getByRole('row').allTextContents()).slice(1);
-    expect(groups, groups.join('; ')).toHaveLength(2);
-    expect(groups[0]).toMatch(/^validation4/);
-    expect(groups[1]).toMatch(/2/);
+    expect(groups, groups.join('; ')).toHaveLength(3);
+    expect(groups[0]).toMatch(/^validation4 lines3/);
+    expect(groups[1]).toMatch(/^1.*needs `input`/);
+    expect(groups[2]).toMatch(/^provider_auth2/);
     await errors.getByText('One line never became a run').waitFor();
     await errors.getByRole('link', { name: 'All failed runs' }).waitFor();
     await errors.getByText('Line by line').click();

@@ -34,6 +34,19 @@ describeInBrowser('the fleet', () => {
     await page.getByRole('region', { name: 'Model providers' }).last().getByText('answers').waitFor();
   });
 
+  test('queues are sorted by their heads, and stay so while the page goes on', async () => {
+    const { page } = await open('key-of-all');
+    const queues = page.getByRole('region', { name: 'Queues' }).last();
+    await queues.getByRole('button', { name: 'Queue' }).click();
+    const names = async () => await queues.locator('td:first-child').allTextContents();
+    const ascending = await names();
+    expect(ascending.length).toBeGreaterThan(1);
+    expect(ascending).toEqual(ascending.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })));
+    await queues.getByRole('button', { name: 'Queue' }).click();
+    await page.waitForResponse((response) => response.url().endsWith('/v1/fleet'));
+    expect(await names()).toEqual(ascending.toReversed());
+  });
+
   test('charts draw the counted runs, and have their numbers as a table', async () => {
     await (await world.current.submit('plain', [{ text: 'counted' }])).result();
     const opened = await open('key-of-all');

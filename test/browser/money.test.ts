@@ -29,6 +29,14 @@ describeInBrowser('the money', () => {
     const amount = page.locator('.figure').first().locator('.number');
     expect(await amount.getAttribute('title')).toBe(`${totals.costMicrocents.toLocaleString('en-US')} microcents`);
     await page.getByRole('region', { name: 'By agent' }).first().getByRole('link', { name: 'plain' }).waitFor();
+    const byDay = page.getByRole('region', { name: 'By day' }).last();
+    const days = async () => await byDay.locator('td:first-child').allTextContents();
+    const latestFirst = await days();
+    await byDay.getByRole('button', { name: 'Day (UTC)' }).click();
+    expect(await days()).toEqual(latestFirst.toReversed());
+    await byDay.getByRole('button', { name: 'Cost' }).click();
+    expect((await days())[0]).toBe(latestFirst[0]);
+    await byDay.getByRole('columnheader', { name: 'Cost' }).and(page.locator('[aria-sort="descending"]')).waitFor();
     const expensive = page.getByRole('region', { name: 'Most expensive runs' }).first();
     await expensive.getByRole('button', { name: 'Look for them' }).click();
     await expensive.getByRole('link', { name: run.runId.slice(0, 13) }).waitFor();

@@ -225,6 +225,32 @@ describeInBrowser('the list of runs', () => {
     expect(width).toBeLessThanOrEqual(380);
     await opened.checkView('runs-phone');
   });
+
+  test('on a phone the filters lie behind a button, which says how many there are and opens them with the keyboard', async () => {
+    const { runId } = await world.current.submit('plain', [{ text: 'folded' }], { batch: 'folded' });
+    const opened = await open('/runs?batch=folded', 390);
+    const { page } = opened;
+    const link = page.getByRole('link', { name: runId });
+    await link.waitFor();
+    expect((await link.boundingBox())?.y).toBeLessThan(400);
+    const button = page.getByRole('button', { name: 'Filters (1)' });
+    expect(await page.getByLabel('Status').isVisible()).toBe(false);
+    await button.press('Enter');
+    await page.getByLabel('Status').selectOption('failed');
+    await page.getByRole('button', { name: 'Filters (2)' }).and(page.locator('[aria-expanded="true"]')).waitFor();
+    await opened.checkView('runs-phone-filters');
+    await page.getByRole('button', { name: 'Clear 2 filters' }).click();
+    await page.getByRole('button', { name: 'Filters', exact: true }).click();
+    expect(await page.getByLabel('Status').isVisible()).toBe(false);
+    await page.setViewportSize({ width: 1_280, height: 800 });
+    await page.getByLabel('Status').waitFor();
+    expect(await page.getByRole('button', { name: 'Filters', exact: true }).count()).toBe(0);
+  });
+
+  test('on a phone a filter that is not understood is in sight', async () => {
+    const { page } = await open('/runs?metadata=user', 390);
+    await page.getByText('Write key=value').waitFor();
+  });
 });
 
 /** Holds the next request for the newest runs of a batch, and counts all of them. */

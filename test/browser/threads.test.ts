@@ -131,6 +131,53 @@ describeInBrowser('threads', () => {
     await opened.checkView('thread-failed');
   });
 
+  test('a turn that failed because its thread has grown too long says so, there and on the page of its run', async () => {
+    const { current: world } = shared;
+    const history = [{ role: 'user' as const, content: 'word '.repeat(40_000) }];
+    await world.ended(await world.submit('plain', [{ text: 'Told.' }], { thread: 'grown', history }));
+    const budget = { maxCostMicrocents: 100_000 };
+    const capped = await world.submit('plain', [{ text: 'never' }], { thread: 'grown', budget });
+    expect((await world.ended(capped)).view.error?.code).toBe('budget_exceeded');
+    const faults = Array.from({ length: 9 }, () => ({
+      kind: 'status' as const,
+      status: 400,
+      code: 'context_length_exceeded',
+    }));
+    const full = await world.submit('plain', [{ text: 'never', faults }], { thread: 'grown' });
+    expect((await world.ended(full)).view.error?.code).toBe('context_length_exceeded');
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    await opened.visit('/threads/grown');
+    const turns = page.getByRole('list', { name: 'What was said' }).getByRole('listitem');
+    const byCap = turns.filter({ hasText: 'budget_exceeded' });
+    await byCap.getByText('costs more by now than the cap of this run allows').waitFor();
+    const byWindow = turns.filter({ hasText: 'context_length_exceeded' });
+    await byWindow.getByText('is longer by now than its context window').waitFor();
+    await opened.checkView('thread-grown');
+    await opened.visit(`/runs/${capped.runId}`);
+    await page.getByRole('alert').getByText('than the cap of this run allows').waitFor();
+    await opened.checkView('run-thread-grown');
+    await opened.visit(`/runs/${full.runId}`);
+    await page.getByRole('alert').getByText('longer by now than its context window').waitFor();
+    await page.getByRole('alert').getByRole('link', { name: 'Start a new thread' }).click();
+    await page.getByRole('dialog', { name: 'New thread' }).waitFor();
+    opened.checkComplaints();
+  });
+
+  test('a first turn that its cap does not pay for is not said to have a long thread', async () => {
+    const { current: world } = shared;
+    const budget = { maxCostMicrocents: 1 };
+    const run = await world.submit('plain', [{ text: 'never' }], { thread: 'short', budget });
+    await world.ended(run);
+    const opened = await browser.open({ url: world.url });
+    const { page } = opened;
+    const asked = page.waitForResponse((response) => response.url().includes('/v1/threads/short/messages?limit=1'));
+    await opened.visit(`/runs/${run.runId}`);
+    await asked;
+    await page.getByRole('alert').getByText('Raise the budget').waitFor();
+    expect(await page.getByText('all that was said').count()).toBe(0);
+  });
+
   test('an answer is interrupted by the next message', async () => {
     const { current: world } = shared;
     const first = await world.submit('plain', [{ text: 'old news', hold: { gate: 'old', afterPieces: 1 } }], {

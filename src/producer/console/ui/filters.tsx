@@ -26,6 +26,38 @@ export function Filters({ children, names }: { children: ComponentChildren; name
   );
 }
 
+/** Filters behind a button where the page is narrow; elsewhere there is no button, and they are always there. */
+export function FoldedFilters({
+  names,
+  isOpenAtFirst,
+  children,
+}: {
+  names: readonly string[];
+  isOpenAtFirst: boolean;
+  children: ComponentChildren;
+}) {
+  const [query] = useUrlState();
+  const [isOpen, setOpen] = useState(isOpenAtFirst);
+  const id = useId();
+  const used = names.filter((name) => query[name]).length;
+  return (
+    <>
+      <button
+        type="button"
+        class="fold-button"
+        aria-expanded={isOpen}
+        aria-controls={id}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {used === 0 ? 'Filters' : `Filters (${used})`}
+      </button>
+      <div id={id} class={isOpen ? 'fold' : 'fold folded'}>
+        {children}
+      </div>
+    </>
+  );
+}
+
 interface FilterProps {
   readonly name: string;
   readonly label: string;

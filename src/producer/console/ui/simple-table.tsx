@@ -1,8 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import '../styles/charts.css';
+import { HeadLabel } from './head-label.tsx';
+import { ariaSort, type Sortable } from './sort.ts';
+import { useSorted } from './use-sorted.ts';
 
-export interface SimpleColumn<Row> {
-  readonly label: string;
+export interface SimpleColumn<Row> extends Sortable<Row> {
   readonly cell: (row: Row) => ComponentChildren;
   readonly align?: 'end';
 }
@@ -20,20 +22,21 @@ export function SimpleTable<Row>({
   rows: readonly Row[];
   keyOf: (row: Row) => string;
 }) {
+  const sorted = useSorted(columns, rows);
   return (
     <div class="scrolls" tabIndex={0} role="region" aria-label={label}>
       <table class="simple">
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.label} scope="col" class={column.align}>
-                {column.label}
+              <th key={column.label} scope="col" class={column.align} aria-sort={ariaSort(column, sorted)}>
+                <HeadLabel {...{ column, sorted }} />
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
+          {sorted.rows.map((row) => (
             <tr key={keyOf(row)}>
               {columns.map((column) => (
                 <td key={column.label} class={column.align}>

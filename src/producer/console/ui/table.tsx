@@ -3,15 +3,17 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { useKeys } from '../keys.ts';
+import { HeadLabel } from './head-label.tsx';
+import { ariaSort, type Sortable, type Sorted } from './sort.ts';
+import { useSorted } from './use-sorted.ts';
 
 const rowPx = 36;
 const overscan = 12;
 /** So many rows before the end, `onEnd` is asked for more. */
 const nearEnd = 30;
 
-export interface Column<Row> {
+export interface Column<Row> extends Sortable<Row> {
   readonly id: string;
-  readonly label: string;
   readonly cell: (row: Row) => ComponentChildren;
   /** A track of CSS grid, such as `minmax(8rem, 2fr)`. Default `minmax(6rem, 1fr)`. */
   readonly width?: string;
@@ -47,7 +49,9 @@ export interface TableProps<Row> {
  * height that its view leaves it. `j` and `k` move the current row, Enter opens it, `x` selects it.
  */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rows, keyOf, hrefOf, selection, onEnd, foot } = props;
+  const { label, columns, keyOf, hrefOf, selection, onEnd, foot } = props;
+  const sorted = useSorted(columns, props.rows);
+  const { rows } = sorted;
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useRows(scroller, rows.length);
   const [currentKey, setCurrent] = useState<string>();
@@ -90,7 +94,7 @@ export function Table<Row>(props: TableProps<Row>) {
         aria-rowcount={rows.length + 1}
         style={{ '--tracks': tracks.wide, '--tracks-narrow': tracks.narrow }}
       >
-        <Head {...{ columns, rows, keyOf, selection }} />
+        <Head {...{ columns, sorted, keyOf, selection }} />
         <div role="rowgroup" class="table-rows" style={{ height: `${virtual.getTotalSize()}px` }}>
           {items.map((item) => {
             const row = rows[item.index];
@@ -123,10 +127,11 @@ export function Table<Row>(props: TableProps<Row>) {
 
 function Head<Row>({
   columns,
-  rows,
+  sorted,
   keyOf,
   selection,
-}: Pick<TableProps<Row>, 'columns' | 'rows' | 'keyOf'> & { selection: Selection | undefined }) {
+}: Pick<TableProps<Row>, 'columns' | 'keyOf'> & { sorted: Sorted<Row>; selection: Selection | undefined }) {
+  const { rows } = sorted;
   const all = selection && rows.length > 0 && rows.every((row) => selection.ids.has(keyOf(row)));
   return (
     <div role="rowgroup" class="table-head">
@@ -142,8 +147,8 @@ function Head<Row>({
           </span>
         )}
         {columns.map((column) => (
-          <span key={column.id} role="columnheader" class={cellClass(column)}>
-            {column.label}
+          <span key={column.id} role="columnheader" class={cellClass(column)} aria-sort={ariaSort(column, sorted)}>
+            <HeadLabel {...{ column, sorted }} />
           </span>
         ))}
       </div>

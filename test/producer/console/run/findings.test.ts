@@ -3,7 +3,8 @@ import { absenceOf } from '../../../../src/producer/console/views/run/record/abs
 import { costByModel, costByStep } from '../../../../src/producer/console/views/run/record/costs.ts';
 import { adviceFor, callCounts, culpritOf } from '../../../../src/producer/console/views/run/record/failure.ts';
 import { findingsOf } from '../../../../src/producer/console/views/run/record/findings.ts';
-import { errorTable } from '../../../../src/shared/base/errors.ts';
+import { tooLongFor } from '../../../../src/producer/console/views/run/record/too-long.ts';
+import { errorTable, type ErrorCode } from '../../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../../src/shared/contract/event.ts';
 import { at, attempt, call, recoveredRun, run, step } from './recovered-run.ts';
 
@@ -35,6 +36,20 @@ test('every error that can end a run has advice', () => {
   const without = ofRuns.map(([code]) => code).filter((code) => adviceFor(code) === undefined);
   expect(without).toEqual([]);
   expect(adviceFor('constructor')).toBeUndefined();
+});
+
+test('a thread is too long where a run of it fails before its first answer, for its own cap or the window', () => {
+  const error = (code: ErrorCode, details?: unknown) => ({ code, message: '', retryable: false, details });
+  const failed = { runId: 'r', thread: 't', steps: 0 };
+  const own = error('budget_exceeded', { scope: 'run', id: 'r' });
+  expect(tooLongFor({ ...failed, error: own })).toBe('cap');
+  expect(tooLongFor({ ...failed, error: error('context_length_exceeded') })).toBe('window');
+  expect(tooLongFor({ ...failed, error: own, steps: 1 })).toBeUndefined();
+  expect(tooLongFor({ ...failed, error: own, thread: undefined })).toBeUndefined();
+  for (const details of [undefined, { scope: 'run', id: 'parent' }, { scope: 'batch', id: 'r' }])
+    expect(tooLongFor({ ...failed, error: error('budget_exceeded', details) })).toBeUndefined();
+  expect(tooLongFor({ ...failed, error: error('turn_limit') })).toBeUndefined();
+  expect(tooLongFor(failed)).toBeUndefined();
 });
 
 test('costs add up by step with the children, and by model without', () => {

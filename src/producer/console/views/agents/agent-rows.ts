@@ -16,8 +16,13 @@ export function rowsOf(agents: readonly AgentView[], days: readonly AgentSeries[
   return rows.sort((a, b) => (b.day?.ended ?? 0) - (a.day?.ended ?? 0) || a.id.localeCompare(b.id));
 }
 
-/** The part of the runs that failed: `0 %`, `0.4 %`, `12 %`. */
-export function errorRate({ ended, failed }: Pick<AgentSeries, 'ended' | 'failed'>): string {
-  const percent = ended === 0 ? 0 : (failed / ended) * 100;
+/** The part of the runs that failed, from 0 to 1; undefined: none has ended. */
+export function failedShare({ ended, failed }: Pick<AgentSeries, 'ended' | 'failed'>): number | undefined {
+  return ended === 0 ? undefined : failed / ended;
+}
+
+/** The same in words: `0 %`, `0.4 %`, `12 %`. */
+export function errorRate(day: Pick<AgentSeries, 'ended' | 'failed'>): string {
+  const percent = (failedShare(day) ?? 0) * 100;
   return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
 }

@@ -6,7 +6,7 @@ import { formatCount, Money } from '../../ui/money.tsx';
 import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Loading, Problem } from '../../ui/states.tsx';
 import { ErrorRate } from './agent-day.tsx';
-import { dayPath, rowsOf, type AgentRow } from './agent-rows.ts';
+import { dayPath, failedShare, rowsOf, type AgentRow } from './agent-rows.ts';
 
 const everyMs = 10_000;
 
@@ -45,9 +45,12 @@ export function AgentsView() {
   );
 }
 
+const nameOf = ({ name, id }: AgentRow) => name ?? id;
+const modelOf = ({ model }: AgentRow) => model;
+
 const columns = [
-  { id: 'id', label: 'Agent', width: 'minmax(7rem, 1fr)', cell: ({ name, id }: AgentRow) => name ?? id },
-  { id: 'model', label: 'Model', width: 'minmax(7rem, 1fr)', cell: ({ model }: AgentRow) => model },
+  { id: 'id', label: 'Agent', width: 'minmax(7rem, 1fr)', cell: nameOf, sort: nameOf },
+  { id: 'model', label: 'Model', width: 'minmax(7rem, 1fr)', cell: modelOf, sort: modelOf },
   {
     id: 'tools',
     label: 'Tools',
@@ -60,6 +63,7 @@ const columns = [
     label: 'Runs',
     width: '5rem',
     align: 'end' as const,
+    sort: ({ day }: AgentRow) => day?.ended ?? 0,
     cell: ({ day }: AgentRow) => <span class="number">{formatCount(day?.ended ?? 0)}</span>,
   },
   {
@@ -67,6 +71,7 @@ const columns = [
     label: 'Failed',
     width: '6rem',
     align: 'end' as const,
+    sort: ({ day }: AgentRow) => day && failedShare(day),
     cell: ({ day }: AgentRow) => <ErrorRate day={day} />,
   },
   {
@@ -74,6 +79,7 @@ const columns = [
     label: 'Cost',
     width: '6rem',
     align: 'end' as const,
+    sort: ({ day }: AgentRow) => day?.costMicrocents ?? 0,
     cell: ({ day }: AgentRow) => <Money microcents={day?.costMicrocents ?? 0} />,
   },
 ];

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { BatchView as Batch } from '../../../../shared/contract/batch.ts';
 import { asApiError, withQuery, type ApiError } from '../../api.ts';
+import { countOf } from '../../ui/count-of.ts';
 import { formatCount } from '../../ui/money.tsx';
 import { Loading, Problem } from '../../ui/states.tsx';
-import { failuresOf, isRefused, type Failures } from './failures.ts';
+import { failuresOf, isRefused, type Failure, type Failures } from './failures.ts';
 
 /** What is known of the lines that failed. */
 export interface ReadFailures {
@@ -27,7 +28,7 @@ export function useFailures(batch: Batch | undefined): ReadFailures {
   return state;
 }
 
-/** Why lines failed: by the code of the error, and line by line. */
+/** Why lines failed: by the code of the error and its causes, and line by line. */
 export function Failed({ batch, failures, error }: ReadFailures & { batch: Batch }) {
   if (batch.request_counts.failed === 0) return null;
   return (
@@ -90,26 +91,9 @@ function Groups({ groups, lines, partial, batch }: Failures & { batch: Batch }) 
               <th scope="col">Where</th>
             </tr>
           </thead>
-          <tbody>
-            {groups.map(({ code, count, message, runId }) => (
-              <tr key={code}>
-                <td>
-                  {runId ? (
-                    <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>
-                      <code>{code}</code>
-                    </a>
-                  ) : (
-                    <code>{code}</code>
-                  )}
-                </td>
-                <td class="end number">{formatCount(count)}</td>
-                <td>{message}</td>
-                <td>
-                  {runId ? <a href={`/runs/${encodeURIComponent(runId)}`}>a run</a> : <span class="soft">no run</span>}
-                </td>
-              </tr>
-            ))}
-          </tbody>
+          {groups.map((failure) => (
+            <Group key={failure.code} {...{ failure, batch }} />
+          ))}
         </table>
       </div>
       <details class="stack-small">
@@ -120,6 +104,46 @@ function Groups({ groups, lines, partial, batch }: Failures & { batch: Batch }) 
         <p class="soft">There are more than are shown here: the download has all of them.</p>
       )}
     </>
+  );
+}
+
+/** One code: a row for each of its causes. */
+function Group({ failure: { code, count, runId, causes, further }, batch }: { failure: Failure; batch: Batch }) {
+  const name = <code>{code}</code>;
+  return (
+    <tbody>
+      {causes.map((cause, at) => (
+        <tr key={cause.message}>
+          {at === 0 && (
+            <td rowSpan={causes.length + Math.min(1, further.causes)}>
+              {runId ? (
+                <a href={withQuery('/runs', { batch: batch.name, status: 'failed', errorCode: code })}>{name}</a>
+              ) : (
+                name
+              )}
+              {causes.length > 1 && <div class="soft number">{countOf(count, 'line')}</div>}
+            </td>
+          )}
+          <td class="end number">{formatCount(cause.count)}</td>
+          <td>{cause.message}</td>
+          <td>
+            {cause.runId ? (
+              <a href={`/runs/${encodeURIComponent(cause.runId)}`}>a run</a>
+            ) : (
+              <span class="soft">no run</span>
+            )}
+          </td>
+        </tr>
+      ))}
+      {further.causes > 0 && (
+        <tr>
+          <td class="end number">{formatCount(further.lines)}</td>
+          <td class="soft" colSpan={2}>
+            for {countOf(further.causes, 'other cause')}
+          </td>
+        </tr>
+      )}
+    </tbody>
   );
 }
 

@@ -11,13 +11,23 @@ export interface Failed {
   readonly name: string | undefined;
 }
 
-/** Lines that failed for the same reason. */
+/** Lines that failed with the same code. */
 export interface Failure {
   readonly code: string;
   readonly count: number;
+  /** The first run that failed so. */
+  readonly runId: string | undefined;
+  /** Why, the most frequent first; at most {@link mostCauses}. */
+  readonly causes: readonly Cause[];
+  /** What is not among these causes. */
+  readonly further: { readonly causes: number; readonly lines: number };
+}
+
+/** Lines with the same code whose messages differ in ids and numbers at most. */
+export interface Cause {
+  readonly count: number;
   /** Of the first of them. */
   readonly message: string;
-  /** The first run that failed so. */
   readonly runId: string | undefined;
 }
 
@@ -30,6 +40,7 @@ export interface Failures {
 
 const mostBytes = 4 * 1024 * 1024;
 const nameChars = 160;
+export const mostCauses = 5;
 
 interface Asked {
   readonly id: string;
@@ -55,14 +66,51 @@ export function isRefused({ code, runId }: Failed): boolean {
 }
 
 export function groupedBy(failed: readonly Failed[]): readonly Failure[] {
-  return [...Map.groupBy(failed, ({ code }) => code)]
-    .map(([code, all]) => ({
-      code,
-      count: all.length,
-      message: all[0]?.message ?? '',
-      runId: all.find(({ runId }) => runId !== undefined)?.runId,
-    }))
-    .sort((a, b) => b.count - a.count);
+  return mostFrequent(
+    [...Map.groupBy(failed, ({ code }) => code)].map(([code, all]) => {
+      const causes = causesOf(all);
+      const rest = causes.slice(mostCauses);
+      return {
+        code,
+        count: all.length,
+        runId: firstRun(all),
+        causes: causes.slice(0, mostCauses),
+        further: { causes: rest.length, lines: rest.reduce((sum, { count }) => sum + count, 0) },
+      };
+    }),
+  );
+}
+
+function causesOf(failed: readonly Failed[]): readonly Cause[] {
+  const groups = Map.groupBy(failed, ({ message }) => withoutDetails(message));
+  return mostFrequent(
+    [...groups.values()].map((all) => ({ count: all.length, message: all[0]?.message ?? '', runId: firstRun(all) })),
+  );
+}
+
+/** Times, ids and numbers that stand by themselves. The digits of a name, such as `gpt-4o`, are part of it. */
+const details = new RegExp(
+  [
+    String.raw`\d{4}-\d\d-\d\dT[\d:.]+Z?`,
+    String.raw`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`,
+    String.raw`\b[0-9A-HJKMNP-TV-Z]{26}\b`,
+    String.raw`\b(?=[a-f]*\d)[0-9a-f]{8,}\b`,
+    String.raw`\b[a-z]+_(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}\b`,
+    String.raw`(?<![\w-])\d+(?:[.,:]\d+)*`,
+  ].join('|'),
+  'g',
+);
+
+function withoutDetails(message: string): string {
+  return message.replaceAll(details, '…');
+}
+
+function firstRun(failed: readonly Failed[]): string | undefined {
+  return failed.find(({ runId }) => runId !== undefined)?.runId;
+}
+
+function mostFrequent<T extends { readonly count: number }>(groups: readonly T[]): readonly T[] {
+  return groups.toSorted((a, b) => b.count - a.count);
 }
 
 /** At least so many characters of a text, up to the last line of them that is whole. */

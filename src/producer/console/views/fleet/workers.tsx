@@ -1,7 +1,7 @@
 import type { FleetView, FleetWorker } from '../../../../shared/contract/report/fleet.ts';
 import { formatCount } from '../../ui/money.tsx';
 import { Share } from '../../ui/share.tsx';
-import { SimpleTable } from '../../ui/simple-table.tsx';
+import { SimpleTable, type SimpleColumn } from '../../ui/simple-table.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { Status } from '../../ui/status.tsx';
 import { formatDuration, Since } from '../../ui/time.tsx';
@@ -28,6 +28,7 @@ export function Workers({ workers }: { workers: readonly FleetWorker[] }) {
           columns={[
             {
               label: 'Worker',
+              sort: ({ name }) => name,
               cell: (worker) => (
                 <>
                   <span class="mono">{worker.name}</span>{' '}
@@ -36,17 +37,20 @@ export function Workers({ workers }: { workers: readonly FleetWorker[] }) {
               ),
             },
             { label: 'Queues', cell: ({ queues }) => queues.join(', ') },
-            { label: 'Busy', cell: (worker) => <Busy worker={worker} /> },
+            { label: 'Busy', cell: (worker) => <Busy worker={worker} />, sort: ({ active }) => active },
             { label: 'Works on', cell: (worker) => <WorksOn worker={worker} /> },
             {
               label: 'Up for',
+              // Who began first has been up longest.
+              sort: ({ startedAt }) => (startedAt === undefined ? undefined : -Date.parse(startedAt)),
               cell: ({ startedAt }) => (startedAt ? <Since at={startedAt} /> : <span class="soft">not known</span>),
             },
             {
               label: 'Last heartbeat',
+              sort: ({ heartbeatAgeMs }) => heartbeatAgeMs,
               cell: ({ heartbeatAgeMs }) => <span class="number">{formatDuration(heartbeatAgeMs)} ago</span>,
             },
-            { label: 'Version', cell: ({ version }) => version },
+            { label: 'Version', cell: ({ version }) => version, sort: ({ version }) => version },
           ]}
         />
       )}
@@ -91,13 +95,14 @@ export function Queues({ queues }: Pick<FleetView, 'queues'>) {
         rows={rows}
         keyOf={({ name }) => name}
         columns={[
-          { label: 'Queue', cell: ({ name }) => name },
-          { label: 'Waiting', align: 'end', cell: ({ waiting }) => <Count value={waiting} /> },
-          { label: 'Active', align: 'end', cell: ({ active }) => <Count value={active} /> },
-          { label: 'Delayed', align: 'end', cell: ({ delayed }) => <Count value={delayed} /> },
+          { label: 'Queue', cell: ({ name }) => name, sort: ({ name }) => name },
+          countColumn('Waiting', ({ waiting }) => waiting),
+          countColumn('Active', ({ active }) => active),
+          countColumn('Delayed', ({ delayed }) => delayed),
           {
             label: 'Failed',
             align: 'end',
+            sort: ({ failed }) => failed,
             cell: ({ failed }) =>
               failed === 0 ? (
                 <Count value={0} />
@@ -110,6 +115,7 @@ export function Queues({ queues }: Pick<FleetView, 'queues'>) {
           {
             label: 'Workers',
             align: 'end',
+            sort: ({ workers }) => workers,
             cell: ({ workers, waiting, delayed }) =>
               workers === 0 && waiting + delayed > 0 ? (
                 <Status status="unserved" tone="bad" label="none" />
@@ -121,6 +127,12 @@ export function Queues({ queues }: Pick<FleetView, 'queues'>) {
       />
     </section>
   );
+}
+
+type QueueState = FleetView['queues'][string];
+
+function countColumn(label: string, countOf: (queue: QueueState) => number): SimpleColumn<QueueState> {
+  return { label, align: 'end', cell: (queue) => <Count value={countOf(queue)} />, sort: countOf };
 }
 
 function Count({ value }: { value: number }) {

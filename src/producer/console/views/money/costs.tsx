@@ -114,6 +114,10 @@ function agentLink(agent: string): string | undefined {
 const noAgent = '_system';
 const noAgentLabel = 'no agent: titles of threads';
 
+function labelOf({ name }: CostSum): string {
+  return name === noAgent ? noAgentLabel : name;
+}
+
 function Figure({ title, sum, detail }: { title: string; sum: CostSum; detail: string }) {
   const { costMicrocents, unconfirmedMicrocents, calls, tokens, unpriced } = sum;
   return (
@@ -149,10 +153,9 @@ function Sums({
   hrefOf?: (name: string) => string | undefined;
 }) {
   const most = Math.max(...sums.map(({ costMicrocents }) => costMicrocents));
-  const name = (sum: CostSum) => {
+  const link = (sum: CostSum) => {
     const href = hrefOf?.(sum.name);
-    const label = sum.name === noAgent ? noAgentLabel : sum.name;
-    return href === undefined ? label : <a href={href}>{label}</a>;
+    return href === undefined ? labelOf(sum) : <a href={href}>{labelOf(sum)}</a>;
   };
   return (
     <section class="card" aria-label={title}>
@@ -162,10 +165,20 @@ function Sums({
         rows={sums}
         keyOf={(sum) => sum.name}
         columns={[
-          { label: first, cell: name },
-          { label: 'Cost', align: 'end', cell: ({ costMicrocents }) => <Money microcents={costMicrocents} /> },
+          { label: first, cell: link, sort: labelOf },
+          {
+            label: 'Cost',
+            align: 'end',
+            cell: ({ costMicrocents }) => <Money microcents={costMicrocents} />,
+            sort: ({ costMicrocents }) => costMicrocents,
+          },
           { label: 'Share', cell: ({ costMicrocents }) => <Share used={costMicrocents} whole={most + 1} /> },
-          { label: 'Calls', align: 'end', cell: ({ calls }) => <span class="number">{formatCount(calls)}</span> },
+          {
+            label: 'Calls',
+            align: 'end',
+            cell: ({ calls }) => <span class="number">{formatCount(calls)}</span>,
+            sort: ({ calls }) => calls,
+          },
         ]}
       />
     </section>

@@ -15,6 +15,7 @@ import { rerunKey } from './record/again.ts';
 import { adviceFor, callCounts, culpritOf } from './record/failure.ts';
 import { totalsOf, workedMsOf } from './record/totals.ts';
 import { waitLabels } from './record/waterfall.ts';
+import { ThreadTooLong, useTooLong } from './thread-too-long.tsx';
 
 /** What comes below is to be in sight, too. */
 const cardLines = 8;
@@ -96,7 +97,9 @@ export function Header({ run, steps, cancelled, onGo, note, actions, live }: Hea
 }
 
 /** Why it failed, what to do about that, and the way to the call or step where it happened. */
-function Failure({ run: { error }, steps, onGo }: Pick<HeaderProps, 'run' | 'steps' | 'onGo'>) {
+function Failure({ run, steps, onGo }: Pick<HeaderProps, 'run' | 'steps' | 'onGo'>) {
+  const { error } = run;
+  const tooLong = useTooLong(run);
   if (!error) return null;
   const culprit = steps && culpritOf(steps);
   const advice = adviceFor(error.code);
@@ -111,7 +114,7 @@ function Failure({ run: { error }, steps, onGo }: Pick<HeaderProps, 'run' | 'ste
       <p>
         <code>{error.code}</code> {error.message}
       </p>
-      {advice && <p>{advice}</p>}
+      {tooLong ? <ThreadTooLong what={tooLong} /> : advice && <p>{advice}</p>}
       <div class="row">
         {culprit && (
           <button type="button" onClick={() => onGo(culprit.anchor)}>

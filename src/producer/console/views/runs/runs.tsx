@@ -6,7 +6,7 @@ import { asApiError, api, withQuery } from '../../api.ts';
 import { useQuery } from '../../query.ts';
 import { may } from '../../session.ts';
 import { useAct } from '../../ui/dialog.tsx';
-import { Filters, SelectFilter, TextFilter, TimeFilter } from '../../ui/filters.tsx';
+import { Filters, FoldedFilters, SelectFilter, TextFilter, TimeFilter } from '../../ui/filters.tsx';
 import { formatCount, Money } from '../../ui/money.tsx';
 import { ScriptedFleet } from '../../ui/scripted.tsx';
 import { Empty, Further, Loading, Problem } from '../../ui/states.tsx';
@@ -184,28 +184,30 @@ function RunFilters({ problems }: { problems: Readonly<Record<string, string>> }
   return (
     <div class="run-filters">
       <FindRun />
-      <Filters names={filterNames}>
-        <SelectFilter name="status" label="Status" choices={statuses} />
-        <SelectFilter
-          name="agent"
-          label="Agent"
-          choices={(agents.data?.agents ?? []).map(({ id, name }) => ({ value: id, label: name ?? id }))}
-        />
-        <SelectFilter name="since" label="Created" choices={windows} />
-        <SelectFilter name="errorCode" label="Error" choices={errorsWithAdvice} />
-      </Filters>
-      <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-        <summary>More filters</summary>
-        <div class="filters">
-          <TextFilter name="batch" label="Batch" />
-          <TextFilter name="thread" label="Thread" />
-          <TextFilter name="parent" label="Children of" placeholder="run id" />
-          <TextFilter name="metadata" label="Metadata" placeholder="user=u1, plan=pro" error={problems['metadata']} />
-          <TextFilter name="minCost" label="Cost from, in dollars" placeholder="0.05" error={problems['minCost']} />
-          <TimeFilter name="from" label="Created from" />
-          <TimeFilter name="to" label="Created before" />
-        </div>
-      </details>
+      <FoldedFilters names={filterNames} isOpenAtFirst={Object.keys(problems).length > 0}>
+        <Filters names={filterNames}>
+          <SelectFilter name="status" label="Status" choices={statuses} />
+          <SelectFilter
+            name="agent"
+            label="Agent"
+            choices={(agents.data?.agents ?? []).map(({ id, name }) => ({ value: id, label: name ?? id }))}
+          />
+          <SelectFilter name="since" label="Created" choices={windows} />
+          <SelectFilter name="errorCode" label="Error" choices={errorsWithAdvice} />
+        </Filters>
+        <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+          <summary>More filters</summary>
+          <div class="filters">
+            <TextFilter name="batch" label="Batch" />
+            <TextFilter name="thread" label="Thread" />
+            <TextFilter name="parent" label="Children of" placeholder="run id" />
+            <TextFilter name="metadata" label="Metadata" placeholder="user=u1, plan=pro" error={problems['metadata']} />
+            <TextFilter name="minCost" label="Cost from, in dollars" placeholder="0.05" error={problems['minCost']} />
+            <TimeFilter name="from" label="Created from" />
+            <TimeFilter name="to" label="Created before" />
+          </div>
+        </details>
+      </FoldedFilters>
     </div>
   );
 }

@@ -1,8 +1,10 @@
+import type { ComponentChildren } from 'preact';
 import type { RunView } from '../../../../shared/contract/run.ts';
 import type { ThreadItem } from '../../../../shared/contract/thread/thread-items.ts';
 import { useQuery } from '../../query.ts';
 import { Json } from '../../ui/json.tsx';
 import { Time } from '../../ui/time.tsx';
+import { ThreadTooLong, useTooLong } from '../run/thread-too-long.tsx';
 
 type MessageItem = Extract<ThreadItem, { kind: 'message' }>;
 
@@ -71,13 +73,20 @@ export function isBroken(item: ThreadItem): boolean {
 /** The run has as much of the answer as was shown. Where it has shown nothing, its last text is of an answer before. */
 function Broken({ item, isSaid }: { item: MessageItem; isSaid: (text: string) => boolean }) {
   const { data } = useQuery<RunView>(`/v1/runs/${encodeURIComponent(item.runId)}`);
+  const tooLong = useTooLong(data);
   const text = data?.unfinished?.text ?? '';
   const [, failure] = failedText.exec(item.text) ?? [];
   return (
     <li class="message from-assistant">
       <Who item={item} name="Agent" />
       {text !== '' && !isSaid(text) && <p class="text">{text}</p>}
-      {failure === undefined ? <StoppedHere /> : <FailedHere code={data?.error?.code} message={failure} />}
+      {failure === undefined ? (
+        <StoppedHere />
+      ) : (
+        <FailedHere code={data?.error?.code} message={failure}>
+          {tooLong && <ThreadTooLong what={tooLong} />}
+        </FailedHere>
+      )}
     </li>
   );
 }
@@ -90,13 +99,21 @@ export function StoppedHere() {
   );
 }
 
-export function FailedHere({ code, message }: { code: string | undefined; message: string }) {
+interface FailedProps {
+  readonly code: string | undefined;
+  readonly message: string;
+  /** What to do about it. */
+  readonly children?: ComponentChildren;
+}
+
+export function FailedHere({ code, message, children }: FailedProps) {
   return (
-    <p class="problem">
-      <span>
+    <div class="problem">
+      <p>
         <span aria-hidden="true">✕</span> The answer failed: {code && <code>{code}</code>} {message}
-      </span>
-    </p>
+      </p>
+      {children}
+    </div>
   );
 }
 
