@@ -10,7 +10,7 @@ import type { LogTails } from './archive/log-tails.ts';
 import type { RedisConnection } from './connect.ts';
 import { isUnavailable, redisError } from './errors.ts';
 import type { KeySpace } from './keys.ts';
-import { defined } from '../base/collections.ts';
+import { defined, inBatches } from '../base/collections.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
 export interface LuaScript {
@@ -62,33 +62,57 @@ export interface ScriptCall {
   readonly doing: string;
 }
 
+/** What one script is given at most: Redis has all of it in memory at once, twice. */
+const together = { most: 100, maxBytes: 1_000_000 };
+
 /**
  * Runs a script for many calls. It has to be one that takes the keys and the arguments of several calls, one call after the other, and
- * answers nothing or a list with the reply to each: run as one, they cost both sides a fraction of what many cost. In a Cluster each goes
- * to its node. One that fails keeps no other from running: a script that is run again must do no harm.
+ * answers nothing or a list with the reply to each: run as one, they cost both sides a fraction of what many cost. Calls to which it has
+ * no reply it gets again, one by one, as all do in a Cluster. One that fails keeps no other from running: a script that is run again must
+ * do no harm.
  */
 export async function runScriptAll(
   redis: RedisConnection,
   script: LuaScript,
   calls: readonly ScriptCall[],
 ): Promise<PromiseSettledResult<unknown>[]> {
-  if (calls.length > 1 && !(redis instanceof Cluster)) {
-    const [keys, args] = [calls.flatMap((call) => call.keys), calls.flatMap((call) => call.args)];
-    const doing = `${calls[0]?.doing} and of ${calls.length - 1} more`;
-    try {
-      const replies = (await runScript(redis, script, keys, args, { doing })) as readonly unknown[] | null;
-      return calls.map((_, i) => ({ status: 'fulfilled', value: replies?.[i] }));
-    } catch (reason) {
-      if (isUnavailable(reason)) return calls.map(() => ({ status: 'rejected', reason }));
-      // Some may have failed only because they came after the one that does.
-    }
+  if (redis instanceof Cluster) return await Promise.allSettled(calls.map((call) => runAlone(redis, script, call)));
+  const results: PromiseSettledResult<unknown>[] = [];
+  for (const group of inBatches(calls, argBytes, together)) results.push(...(await runTogether(redis, script, group)));
+  return results;
+}
+
+async function runTogether(
+  redis: RedisConnection,
+  script: LuaScript,
+  calls: readonly ScriptCall[],
+): Promise<PromiseSettledResult<unknown>[]> {
+  const [keys, args] = [calls.flatMap((call) => call.keys), calls.flatMap((call) => call.args)];
+  const doing = calls.length === 1 ? (calls[0]?.doing ?? '') : `${calls[0]?.doing} and of ${calls.length - 1} more`;
+  let replies: readonly unknown[] | null;
+  try {
+    replies = (await runScript(redis, script, keys, args, { doing })) as readonly unknown[] | null;
+  } catch (reason) {
+    if (calls.length === 1 || isUnavailable(reason)) return calls.map(() => ({ status: 'rejected', reason }));
+    // Some may have failed only because they came after the one that does.
+    replies = calls.map(() => null);
   }
   return await Promise.allSettled(
-    calls.map(async ({ keys, args, doing }) => {
-      const replies = await runScript(redis, script, keys, args, { doing });
-      return (replies as readonly unknown[] | null)?.[0];
-    }),
+    calls.map(async (call, i) => (replies?.[i] === null ? await runAlone(redis, script, call) : replies?.[i])),
   );
+}
+
+async function runAlone(
+  redis: RedisConnection,
+  script: LuaScript,
+  { keys, args, doing }: ScriptCall,
+): Promise<unknown> {
+  const replies = await runScript(redis, script, keys, args, { doing });
+  return (replies as readonly unknown[] | null)?.[0];
+}
+
+function argBytes({ args }: ScriptCall): number {
+  return args.reduce<number>((sum, arg) => sum + (typeof arg === 'number' ? 0 : arg.length), 0);
 }
 
 /** Sends the commands of a pipeline or a transaction. Throws the first error among the answers. */

@@ -3,14 +3,18 @@ import { expect, test } from 'vitest';
 import { runScriptAll } from '../../../src/shared/state/script.ts';
 import { testPrefix, testRedis } from '../../support/redis.ts';
 
+function scriptOf(lua: string) {
+  // The text of each test's script is its own, so that Redis has not loaded it before.
+  const source = `-- ${testPrefix()}\n${lua}`;
+  return { name: 'own', source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
 /** Adds its text to each list, and answers how long each is then. */
 function pushScript() {
-  // The text of each test's script is its own, so that Redis has not loaded it before.
-  const source = `-- ${testPrefix()}
+  return scriptOf(`
     local lengths = {}
     for i, key in ipairs(KEYS) do lengths[i] = redis.call('RPUSH', key, ARGV[i]) end
-    return lengths`;
-  return { name: 'push', source, sha: createHash('sha1').update(source).digest('hex') };
+    return lengths`);
 }
 
 async function lists() {
@@ -41,4 +45,25 @@ test('no call and one call are run, too', async () => {
   const { redis, callOf } = await lists();
   expect(await runScriptAll(redis, pushScript(), [])).toEqual([]);
   expect(await runScriptAll(redis, pushScript(), [callOf('a')])).toEqual([{ status: 'fulfilled', value: 1 }]);
+});
+
+test('no script is given more than a megabyte or so, and one call that is larger is alone', async () => {
+  const { redis } = await lists();
+  const howMany = scriptOf('local all = {} for i = 1, #KEYS do all[i] = #KEYS end return all');
+  const groupsOf = async (...sizes: readonly number[]) => {
+    const calls = sizes.map((size) => ({ keys: ['k'], args: [Buffer.alloc(size), 'x'.repeat(9)], doing: 'count' }));
+    return (await runScriptAll(redis, howMany, calls)).map((reply) => reply.status === 'fulfilled' && reply.value);
+  };
+  expect(await groupsOf(400_000, 400_000, 400_000, 3_000_000, 10, 10)).toEqual([2, 2, 1, 1, 2, 2]);
+});
+
+test('a call to which a script has no reply is run again by itself', async () => {
+  const { redis, callOf, has } = await lists();
+  const firstOnly = scriptOf(`
+    local replies = {}
+    for i, key in ipairs(KEYS) do replies[i] = i == 1 and redis.call('RPUSH', key, ARGV[i]) end
+    return replies`);
+  const replies = await runScriptAll(redis, firstOnly, ['a', 'b', 'c'].map(callOf));
+  expect(replies.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
+  expect(await Promise.all(['a', 'b', 'c'].map(has))).toEqual([['a'], ['b'], ['c']]);
 });

@@ -29,3 +29,18 @@ test('a value with a line break stays one line', async () => {
   expect(lines).toContain('Rthread a J{"t":"closed"}');
   expect(lines?.filter((line) => line.startsWith('J')).at(-1)).toBe('J{"t": "closed"}');
 });
+
+test('records of many megabytes are all read', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const runIds = Array.from({ length: 5 }, (_, i) => newRunId(Date.now() + i));
+  for (const [i, runId] of runIds.entries()) {
+    await world.seed(aRecord({ runId }));
+    await redis.hset(keys.run(runId), 'result', `{"text":"${String(i).repeat(700_000)}"}`);
+  }
+  const found = await readEnded({ redis, keys }, runIds);
+  for (const [i, run] of found.entries()) {
+    if (run.status === 'rejected') throw run.reason;
+    expect(run.value?.lines).toContain(`\nRresult {"text":"${String(i).repeat(700_000)}"}\n`);
+  }
+});
