@@ -17,11 +17,15 @@ const packing = { level: 3, dictionary };
 const smallBytes = 65_536;
 /** What is small needs smaller buffers: to make them takes as long as to fill them. */
 const smallPacking = { ...packing, memLevel: 4, windowBits: 14, chunkSize: 4_096 };
+/** Where small texts become bytes, one after the other. */
+const smallText = Buffer.allocUnsafeSlow(smallBytes);
 
 /** A text as the archive keeps it: deflated, with a dictionary of what all runs have in common. */
 export async function packed(text: string): Promise<Buffer> {
-  const bytes = Buffer.from(text);
-  const body = bytes.length <= smallBytes ? deflateSync(bytes, smallPacking) : await deflated(bytes, packing);
+  const isSmall = Buffer.byteLength(text) <= smallBytes;
+  const body = isSmall
+    ? deflateSync(smallText.subarray(0, smallText.write(text)), smallPacking)
+    : await deflated(text, packing);
   return Buffer.concat([Buffer.of(form), body]);
 }
 
