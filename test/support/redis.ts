@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { connect as connectSocket } from 'node:net';
 import { inject, onTestFinished } from 'vitest';
 import { connect, whenReady, type ConnectionPurpose, type RedisConnection } from '../../src/shared/state/connect.ts';
 
@@ -16,6 +17,26 @@ export async function testRedis(
   onTestFinished(() => redis.disconnect());
   await whenReady(redis, 20_000);
   return redis;
+}
+
+/**
+ * Notes what clients ask of the test Redis from now on. The function that comes back answers the commands so far that name something, as
+ * MONITOR has them. It has a socket of its own: in ioredis a command that comes with the reply to MONITOR is an error.
+ */
+export async function monitorRedis(redis: RedisConnection, url = inject('redisUrl')) {
+  const { hostname, port } = new URL(url);
+  const socket = connectSocket(Number(port), hostname);
+  onTestFinished(() => void socket.destroy());
+  let seen = '';
+  socket.setEncoding('utf8').on('data', (text: string) => (seen += text));
+  socket.write('MONITOR\r\n');
+  await until('Redis says what it is asked', () => seen.startsWith('+OK'));
+  return async (name: string): Promise<readonly string[]> => {
+    const mark = testPrefix();
+    await redis.echo(mark);
+    await until('Redis has said all', () => seen.includes(mark));
+    return seen.split('\r\n').filter((line) => line.includes(name));
+  };
 }
 
 /** Resolves with the first truthy value; throws with `what` after `timeoutMs`. The only way tests wait. */
