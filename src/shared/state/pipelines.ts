@@ -1,5 +1,8 @@
 import { type ChainableCommander, Cluster } from 'ioredis';
+import { settledValue } from '../base/collections.ts';
 import type { RedisConnection } from './connect.ts';
+
+type Commands<T> = (pipeline: ChainableCommander, item: T) => unknown;
 
 /**
  * Sends commands for each item and answers their replies, in order. All leave in one write, which costs a fraction of a write for each;
@@ -8,11 +11,23 @@ import type { RedisConnection } from './connect.ts';
 export async function repliesFor<T>(
   redis: RedisConnection,
   items: readonly T[],
-  commands: (pipeline: ChainableCommander, item: T) => unknown,
+  commands: Commands<T>,
 ): Promise<unknown[][]> {
+  return (await settledRepliesFor(redis, items, commands)).map(settledValue);
+}
+
+/** The same where an item whose commands fail keeps no other from its replies. */
+export async function settledRepliesFor<T>(
+  redis: RedisConnection,
+  items: readonly T[],
+  commands: Commands<T>,
+): Promise<PromiseSettledResult<unknown[]>[]> {
   if (redis instanceof Cluster)
-    return await Promise.all(
-      items.map(async (item) => await repliesOf(redis.pipeline(), [item], commands).then(([replies = []]) => replies)),
+    return await Promise.allSettled(
+      items.map(async (item) => {
+        const [replies] = await repliesOf(redis.pipeline(), [item], commands);
+        return replies ? settledValue(replies) : [];
+      }),
     );
   return await repliesOf(redis.pipeline(), items, commands);
 }
@@ -20,15 +35,18 @@ export async function repliesFor<T>(
 async function repliesOf<T>(
   pipeline: ChainableCommander,
   items: readonly T[],
-  commands: (pipeline: ChainableCommander, item: T) => unknown,
-): Promise<unknown[][]> {
+  commands: Commands<T>,
+): Promise<PromiseSettledResult<unknown[]>[]> {
   const ends = items.map((item) => {
     commands(pipeline, item);
     return pipeline.length;
   });
-  const replies = ((await pipeline.exec()) ?? []).map(([error, reply]) => {
-    if (error) throw error;
-    return reply;
+  const replies = (await pipeline.exec()) ?? [];
+  return ends.map((end, i) => {
+    const own = replies.slice(ends[i - 1] ?? 0, end);
+    const failed = own.find(([error]) => error)?.[0];
+    return failed
+      ? { status: 'rejected', reason: failed }
+      : { status: 'fulfilled', value: own.map(([, reply]) => reply) };
   });
-  return ends.map((end, i) => replies.slice(ends[i - 1] ?? 0, end));
 }

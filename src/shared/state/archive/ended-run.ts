@@ -6,7 +6,7 @@ import { isDelta } from '../../contract/event.ts';
 import { runRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { KeySpace } from '../keys.ts';
-import { repliesFor } from '../pipelines.ts';
+import { settledRepliesFor } from '../pipelines.ts';
 import { loadScript, runScriptAll } from '../script.ts';
 import type { LoggedEvent, LogTail, LogTails } from './log-tails.ts';
 
@@ -54,33 +54,30 @@ const recordsScript = loadScript(import.meta.url, './read-records.lua');
 
 /**
  * What there is of each of these runs; undefined where the record is gone. One that cannot be read is rejected alone. A script that
- * answered all of it as one text would save a process a little more, and cost Redis
- * nearly twice as much.
+ * answered all of it as one text would save a process a little more, and cost Redis nearly twice as much.
  */
 export async function readEnded(
   space: EndedSpace,
   runIds: readonly string[],
 ): Promise<readonly PromiseSettledResult<EndedRun | undefined>[]> {
   const { redis, keys, logTails } = space;
-  const tails = runIds.map((runId) => logTails?.ended(runId));
+  const asked = runIds.map((runId) => ({ runId, tail: logTails?.ended(runId) }));
   const calls = runIds.map((runId) => ({ keys: [keys.run(runId)], args: [], doing: `read of the ended run ${runId}` }));
-  const [records, rest] = await Promise.all([
-    runScriptAll(redis, recordsScript, calls),
-    repliesFor(
-      redis,
-      runIds.map((runId, i) => ({ runId, end: endBefore(tails[i]) })),
-      (pipeline, { runId, end }) =>
-        pipeline
-          .lrange(keys.journal(runId), 0, -1)
-          .hvals(keys.decisions(runId))
-          .xrangeBuffer(keys.events(runId), '-', end, 'COUNT', eventsAtOnce),
-    ),
-  ]);
+  // The records come first: should a run be redriven and end again meanwhile, its record says an end that is not the last one any more,
+  // and it is archived again. The other way round an old log would pass for that of the new end.
+  const records = await runScriptAll(redis, recordsScript, calls);
+  const rest = await settledRepliesFor(redis, asked, (pipeline, { runId, tail }) =>
+    pipeline
+      .lrange(keys.journal(runId), 0, -1)
+      .hvals(keys.decisions(runId))
+      .xrangeBuffer(keys.events(runId), '-', endBefore(tail), 'COUNT', eventsAtOnce),
+  );
   return await Promise.allSettled(
-    records.map(async (record, i) => {
-      const runId = runIds[i] ?? '';
+    asked.map(async ({ runId, tail }, i) => {
+      const [record, others] = [records[i], rest[i]];
+      if (!record || !others) throw new RunError('internal', `Redis did not answer for run ${runId}`);
       const fields = fieldsOf(settledValue(record) as string, runId);
-      return await endedFrom(fields, rest[i] as Rest, { space, runId, tail: tails[i] });
+      return await endedFrom(fields, settledValue(others) as Rest, { space, runId, tail });
     }),
   );
 }

@@ -43,7 +43,7 @@ test('errors are grouped by their code, the most frequent first', () => {
   ]);
 });
 
-test('errors with one code are told apart by their messages, whatever ids, times and numbers stand in them', () => {
+test('errors with one code are grouped by their messages, whatever ids, times and numbers stand in them', () => {
   const same = [
     ['the call call_8fK2mZ0Q1x took 1,200 ms', 'the call call_9aB7cD3e2F took 30 ms'],
     ['line 3: no column 7', 'line 12: no column 10'],

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { newRunId } from '../../../../src/shared/base/ids.ts';
 import { readEnded } from '../../../../src/shared/state/archive/ended-run.ts';
+import { monitorRedis } from '../../../support/redis.ts';
 import { redisWorld } from '../../../contract/redis-world.ts';
 import { aRecord } from '../../../contract/run-fixtures.ts';
 
@@ -15,6 +16,35 @@ test('a record that cannot be read keeps no other from being read, and one that 
   expect(found).toMatchObject({ status: 'fulfilled', value: { runId: good, facts: { tenant: 'default' } } });
   expect(damaged).toMatchObject({ status: 'rejected', reason: { code: 'run_state_malformed' } });
   expect(none).toEqual({ status: 'fulfilled', value: undefined });
+});
+
+test('a journal that cannot be read keeps no other run from being read', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const [good, bad] = [newRunId(Date.now()), newRunId(Date.now())];
+  for (const runId of [bad, good]) await world.seed(aRecord({ runId }));
+  await redis.set(keys.journal(bad), 'no list');
+  const found = await readEnded({ redis, keys }, [bad, good]);
+  expect(found.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+});
+
+test('a log is read after its record, so that one that is older than a new end never passes for that of it', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const runIds = Array.from({ length: 3 }, (_, i) => newRunId(Date.now() + i));
+  for (const runId of runIds) {
+    await world.seed(aRecord({ runId }));
+    // More than one script reads of them: the others are read later.
+    await redis.hset(keys.run(runId), 'result', `{"text":"${'x'.repeat(1_500_000)}"}`);
+  }
+  const commandsOn = await monitorRedis(redis);
+  await readEnded({ redis, keys }, runIds);
+  for (const runId of runIds) {
+    const lines = await commandsOn(`{${runId}}`);
+    const lastOf = (command: string) => lines.findLastIndex((line) => line.toLowerCase().includes(`"${command}"`));
+    expect(lastOf('xrange')).toBeGreaterThan(lastOf('hgetall'));
+    expect(lastOf('hgetall')).toBeGreaterThan(-1);
+  }
 });
 
 test('a value with a line break stays one line', async () => {

@@ -126,6 +126,7 @@ export async function beginning({ body }: Response, most: number): Promise<{ tex
     }
     return { text: text.slice(0, text.lastIndexOf('\n') + 1), whole: false };
   } finally {
+    // What is left of the body is of no interest, nor whether it could be fetched.
     await reader.cancel().catch(() => {});
   }
 }
