@@ -2,6 +2,7 @@ import type { Survives } from '../files/blobs.ts';
 import { open, readdir, rm, rmdir, stat, mkdir, readFile, writeFile, rename } from 'node:fs/promises';
 import { join, dirname } from 'node:path';
 import { artifactTtlS } from '../../contract/artifacts.ts';
+import { systemClock } from '../../base/clock.ts';
 import { RunError } from '../../base/errors.ts';
 import { runId as runIdForm, newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json.ts';
@@ -58,12 +59,23 @@ export async function announceFolder(root: string, { reach, keys, log }: Reached
   );
 }
 
+/** A process that made the mark and has not written it by then has died. */
+const markReads = 20;
+const markWaitMs = 50;
+
 /** The folder's own mark, made when there is none. Of two makers one wins. */
 async function markOf(root: string): Promise<string> {
   const path = join(root, markName);
   await writeFile(path, newNonce(), { flag: 'wx', mode: 0o600 }).catch((error: unknown) => {
     if ((error as { readonly code?: unknown }).code !== 'EEXIST') throw error;
   });
+  for (let read = 1; read <= markReads; read++) {
+    const mark = await readFile(path, 'utf8');
+    // Empty: the other process has made it, and is about to write it.
+    if (mark !== '') return mark;
+    await systemClock.sleep(markWaitMs);
+  }
+  await writeWhole(path, [Buffer.from(newNonce())]);
   return await readFile(path, 'utf8');
 }
 

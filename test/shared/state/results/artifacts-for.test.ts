@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -47,6 +47,20 @@ test('in a folder both are files, and the folder is made', async () => {
   const { ref } = await store.progress.write({ ...note, key: 'k' });
   expect(readdirSync(root, { recursive: true })).toEqual(expect.arrayContaining([`${run}/spill/one`, ref]));
   expect(await redis.exists(keys.artifacts(run), keys.progressTexts('acme', run))).toBe(0);
+  expect(warnings).toEqual([]);
+});
+
+test('a folder whose mark another process is still writing, or died before it wrote, is no other folder', async () => {
+  const root = folder();
+  writeFileSync(join(root, '.millrace-artifacts'), '');
+  const { redis, keys, open, warnings } = await makeWorld();
+  await using first = await open(`file:${root}`);
+  await until('the folder is announced', async () => (await redis.exists(keys.artifactRoot)) === 1);
+  const mark = readFileSync(join(root, '.millrace-artifacts'), 'utf8');
+  expect(mark).not.toBe('');
+  expect(await redis.get(keys.artifactRoot)).toBe(mark);
+  await using second = await open(`file:${root}`);
+  await Promise.all([first, second].map((store) => store.artifacts.put(run, 'one', Buffer.from('text'), info)));
   expect(warnings).toEqual([]);
 });
 
