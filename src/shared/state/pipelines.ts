@@ -6,18 +6,9 @@ type Commands<T> = (pipeline: ChainableCommander, item: T) => unknown;
 
 /**
  * Sends commands for each item and answers their replies, in order. All leave in one write, which costs a fraction of a write for each;
- * in a Cluster it is one for each item, whose keys share a node. Throws the first error.
+ * in a Cluster it is one for each item, whose keys share a node. An item of which a command fails keeps no other from its replies.
  */
 export async function repliesFor<T>(
-  redis: RedisConnection,
-  items: readonly T[],
-  commands: Commands<T>,
-): Promise<unknown[][]> {
-  return (await settledRepliesFor(redis, items, commands)).map(settledValue);
-}
-
-/** The same where an item whose commands fail keeps no other from its replies. */
-export async function settledRepliesFor<T>(
   redis: RedisConnection,
   items: readonly T[],
   commands: Commands<T>,

@@ -5,8 +5,9 @@ import { lineKinds } from '../../contract/archive/line-kinds.ts';
 import { isDelta } from '../../contract/event.ts';
 import { runRecord } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
+import { named, redisError } from '../errors.ts';
 import type { KeySpace } from '../keys.ts';
-import { settledRepliesFor } from '../pipelines.ts';
+import { repliesFor } from '../pipelines.ts';
 import { loadScript, runScriptAll } from '../script.ts';
 import type { LoggedEvent, LogTail, LogTails } from './log-tails.ts';
 
@@ -66,18 +67,22 @@ export async function readEnded(
   // The records come first: should a run be redriven and end again meanwhile, its record says an end that is not the last one any more,
   // and it is archived again. The other way round an old log would pass for that of the new end.
   const records = await runScriptAll(redis, recordsScript, calls);
-  const rest = await settledRepliesFor(redis, asked, (pipeline, { runId, tail }) =>
-    pipeline
-      .lrange(keys.journal(runId), 0, -1)
-      .hvals(keys.decisions(runId))
-      .xrangeBuffer(keys.events(runId), '-', endBefore(tail), 'COUNT', eventsAtOnce),
+  const rest = await named(
+    'read of ended runs',
+    repliesFor(redis, asked, (pipeline, { runId, tail }) =>
+      pipeline
+        .lrange(keys.journal(runId), 0, -1)
+        .hvals(keys.decisions(runId))
+        .xrangeBuffer(keys.events(runId), '-', endBefore(tail), 'COUNT', eventsAtOnce),
+    ),
   );
   return await Promise.allSettled(
     asked.map(async ({ runId, tail }, i) => {
       const [record, others] = [records[i], rest[i]];
       if (!record || !others) throw new RunError('internal', `Redis did not answer for run ${runId}`);
+      if (others.status === 'rejected') throw redisError(others.reason, `read of the ended run ${runId}`);
       const fields = fieldsOf(settledValue(record) as string, runId);
-      return await endedFrom(fields, settledValue(others) as Rest, { space, runId, tail });
+      return await endedFrom(fields, others.value as Rest, { space, runId, tail });
     }),
   );
 }
