@@ -7,25 +7,13 @@ import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { stillReferredTo } from '../../../src/producer/client/erase/references.ts';
 import { type EraseRequest, verifyReceipt } from '../../../src/producer/index.ts';
 import { jobIdFor, newRunId, sha256 } from '../../../src/shared/base/ids.ts';
-import { canonicalJson } from '../../../src/shared/base/json.ts';
 import { archived, writeOne, written } from '../../contract/archive.ts';
 import { batchIs, submitBatch } from '../../support/batches.ts';
 import { playFleet } from '../batch/support.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { monitorRedis, until } from '../../support/redis.ts';
 import { codeOf, clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
-
-const metadata = { user: 'u1' };
-
-/** A run that has ended, without a worker. */
-async function endedRun(
-  { mill }: ClientWorld,
-  more: Partial<Parameters<typeof mill.enqueue>[0]> = {},
-): Promise<string> {
-  const run = await mill.enqueue({ ...request, metadata, ...more });
-  await run.cancel();
-  return run.runId;
-}
+import { endedRun, metadata, runInThread } from './ended-runs.ts';
 
 const file = (text: string) => [
   { type: 'text' as const, text: 'Read it.' },
@@ -151,65 +139,6 @@ test.each<[string, (world: ClientWorld, run: string) => Promise<unknown>]>([
   const marks = Object.values(await redis.hgetall(keys.erasedLines(input_file_id)));
   // Nothing stays of an id that no other line has.
   expect([marks.length, marks.filter((mark) => mark.split(' ')[2] !== '').length]).toEqual([2, 1]);
-});
-
-test('an answer that got lost is there again under its key, for the same request only', async () => {
-  const world = await clientWorld();
-  const { mill } = world;
-  const [run, other] = [await endedRun(world), await endedRun(world)];
-  const first = await mill.erase({ run, idempotencyKey: 'k' });
-  expect(await mill.erase({ run, idempotencyKey: 'k' })).toEqual(first);
-  expect(await codeOf(mill.erase({ run }))).toBe('gone');
-  expect(await codeOf(mill.erase({ run: other, idempotencyKey: 'k' }))).toBe('idempotency_conflict');
-  const many = await mill.erase({ metadata, idempotencyKey: 'many' });
-  expect(many.receipt.runs).toEqual([other]);
-  expect(await mill.erase({ metadata, idempotencyKey: 'many' })).toEqual(many);
-  // Otherwise it would have found more.
-  expect(await codeOf(mill.erase({ metadata, threads: true, idempotencyKey: 'many' }))).toBe('idempotency_conflict');
-  const stranger = await clientWorld();
-  expect(await codeOf(stranger.mill.erase({ run, idempotencyKey: 'k' }))).toBe('run_not_found');
-  const key = world.keys.erasureAnswer('default', sha256('k'));
-  expect(await world.redis.ttl(key)).toBeGreaterThan(3_000);
-});
-
-test('requests at the same time under one key have one receipt, and other requests under it are refused', async () => {
-  const world = await clientWorld();
-  const { mill, redis, keys } = world;
-  const [run, other] = [await endedRun(world), await endedRun(world)];
-  const twice = async (asked: EraseRequest) => await Promise.all([mill.erase(asked), mill.erase(asked)]);
-  const [first, second] = await twice({ run, idempotencyKey: 'one' });
-  expect([first.receipt.runs, second]).toEqual([[run], first]);
-  const [many, again] = await twice({ metadata, idempotencyKey: 'many' });
-  expect([many.receipt.runs, again]).toEqual([[other], many]);
-  await runInThread(world, 't');
-  const [thread, same] = await twice({ thread: 't', idempotencyKey: 'thread' });
-  expect([thread.receipt.threads, same]).toEqual([['t'], thread]);
-  expect((await Array.fromAsync(mill.auditEntries())).filter(({ kind }) => kind === 'erasure')).toHaveLength(3);
-
-  const [third, fourth] = [await endedRun(world), await endedRun(world)];
-  const mixed = [mill.erase({ run: third, idempotencyKey: 'k' }), mill.erase({ run: fourth, idempotencyKey: 'k' })];
-  const codes = await Promise.all(mixed.map(codeOf));
-  expect(codes.filter((code) => code === 'idempotency_conflict')).toHaveLength(1);
-  expect((await mill.list()).runs).toHaveLength(1);
-  expect(
-    await redis.exists(...['one', 'many', 'thread', 'k'].map((key) => keys.erasureClaim('default', sha256(key)))),
-  ).toBe(0);
-});
-
-test('a request goes on where the one before it under its key has failed, or its process is lost', async () => {
-  const world = await clientWorld();
-  const { mill, redis, keys } = world;
-  const { runId: run } = await mill.enqueue({ ...request, metadata });
-  const refused = [mill.erase({ run, idempotencyKey: 'k' }), mill.erase({ run, idempotencyKey: 'k' })];
-  expect(await Promise.all(refused.map(codeOf))).toEqual(['concurrent_run', 'concurrent_run']);
-  await mill.cancel(run);
-  const asked = sha256(
-    canonicalJson({ digest: sha256(canonicalJson({ run })), cancel: false, threads: false, limit: 100 }),
-  );
-  await redis.set(keys.erasureClaim('default', sha256('k')), `lost ${asked}`, 'PX', 700);
-  const startedAt = performance.now();
-  expect((await mill.erase({ run, idempotencyKey: 'k' })).receipt.runs).toEqual([run]);
-  expect(performance.now() - startedAt).toBeGreaterThan(500);
 });
 
 test('a child goes with its parent only, and a parent with its child', async () => {
@@ -540,15 +469,6 @@ test('a run that is redriven after its own erasure was killed is refused, and er
   });
   expect(await redis.exists(keys.run(runId), keys.erasing('default'))).toBe(0);
 });
-
-/** A run that has ended in a thread that nothing works in. */
-async function runInThread(world: ClientWorld, thread: string): Promise<string> {
-  const { redis, keys } = world;
-  const runId = await endedRun(world, { thread });
-  await redis.hset(keys.thread('default', thread, 'manifest'), { lockOwner: '' });
-  await redis.xadd(keys.thread('default', thread, 'log'), '*', 'e', JSON.stringify({ runId }));
-  return runId;
-}
 
 test.each([1, 25])(
   'runs that came into a thread since its erasure was killed %i commands after it began go with it',
