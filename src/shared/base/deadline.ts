@@ -5,6 +5,9 @@ interface Race {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Without a reason an abort makes an error, with its stack, that no code would see here. */
+const over = new Error('the wait is over');
+
 /**
  * What the work answers or, once it took longer than `ms`, what `late` answers or throws; throws the reason of the signal as soon as
  * it aborts. Work that is late goes on by itself, and what comes of it then is no matter. Leaves no timer and no listener.
@@ -26,7 +29,7 @@ export async function orLate<T, L>(
     return await Promise.race([work, elapsed]);
   } finally {
     signal?.removeEventListener('abort', onAbort);
-    ended.abort();
+    ended.abort(over);
   }
 }
 
@@ -55,7 +58,7 @@ export function limitedSignal(
     () => late.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError')),
     () => {},
   );
-  return { signal: AbortSignal.any([outer, late.signal]), [Symbol.dispose]: () => ended.abort() };
+  return { signal: AbortSignal.any([outer, late.signal]), [Symbol.dispose]: () => ended.abort(over) };
 }
 
 /** How long code may still answer after it was asked to stop, in milliseconds. Afterwards it is abandoned. */

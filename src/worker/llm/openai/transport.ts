@@ -2,10 +2,14 @@ import { request, type Dispatcher } from 'undici';
 import { guardedAgent, type Lookup } from '../../../shared/egress/guarded-agent.ts';
 import { providerGuard, type EgressRule } from '../base-url.ts';
 import { defined } from '../../../shared/base/collections.ts';
+import { orLate } from '../../../shared/base/deadline.ts';
 import type { RateLimitReport, RateLimitWindow } from '../../../shared/contract/limits.ts';
 
 /** More of an error body is not read: only 2 KiB of it are shown. */
 const maxErrorBytes = 64 * 1024;
+
+/** A connection whose answer goes on for longer is closed. */
+const maxDumpMs = 1_000;
 
 const connectTimeoutMs = 10_000;
 const anywhereButLocal: EgressRule = { allowedHosts: [], production: false };
@@ -80,7 +84,7 @@ export async function readBody(body: StreamResponse['body'], onChunk: (chunk: Bu
     }
     body.off('data', onData);
     resolve(undefined);
-    body.dump({ limit: maxErrorBytes, signal: AbortSignal.timeout(1_000) }).catch(() => {});
+    orLate(maxDumpMs, body.dump({ limit: maxErrorBytes }), () => body.destroy()).catch(() => {});
   };
   body.on('data', onData);
   body.once('end', () => resolve(undefined));
