@@ -52,6 +52,8 @@ const factNames = [
 type Fact = (typeof factNames)[number];
 
 const recordsScript = loadScript(import.meta.url, './read-records.lua');
+/** What the items of its answers have between them. */
+const between = '\0';
 
 /**
  * What there is of each of these runs; undefined where the record is gone. One that cannot be read is rejected alone. A script that
@@ -62,23 +64,28 @@ export async function readEnded(
   runIds: readonly string[],
 ): Promise<readonly PromiseSettledResult<EndedRun | undefined>[]> {
   const { redis, keys, logTails } = space;
-  const asked = runIds.map((runId) => ({ runId, tail: logTails?.ended(runId) }));
-  const calls = runIds.map((runId) => ({ keys: [keys.run(runId)], args: [], doing: `read of the ended run ${runId}` }));
+  const tails = runIds.map((runId) => logTails?.ended(runId));
+  const calls = runIds.map((runId) => ({
+    keys: [keys.run(runId), keys.decisions(runId)],
+    args: [],
+    doing: `read of the ended run ${runId}`,
+  }));
   // The records come first: should a run be redriven and end again meanwhile, its record says an end that is not the last one any more,
   // and it is archived again. The other way round an old log would pass for that of the new end.
   const records = await runScriptAll(redis, recordsScript, calls);
+  const asked = runIds.map((runId, i) => ({ runId, tail: tails[i], record: records[i] }));
   const rest = await named(
     'read of ended runs',
-    repliesFor(redis, asked, (pipeline, { runId, tail }) =>
+    repliesFor(redis, asked, (pipeline, { runId, tail, record }) => {
       pipeline
         .lrange(keys.journal(runId), 0, -1)
-        .hvals(keys.decisions(runId))
-        .xrangeBuffer(keys.events(runId), '-', endBefore(tail), 'COUNT', eventsAtOnce),
-    ),
+        .xrangeBuffer(keys.events(runId), '-', endBefore(tail), 'COUNT', eventsAtOnce);
+      if (hasDecisions(record)) pipeline.hvals(keys.decisions(runId));
+    }),
   );
   return await Promise.allSettled(
-    asked.map(async ({ runId, tail }, i) => {
-      const [record, others] = [records[i], rest[i]];
+    asked.map(async ({ runId, tail, record }, i) => {
+      const others = rest[i];
       if (!record || !others) throw new RunError('internal', `Redis did not answer for run ${runId}`);
       if (others.status === 'rejected') throw redisError(others.reason, `read of the ended run ${runId}`);
       const fields = fieldsOf(settledValue(record) as string, runId);
@@ -88,11 +95,16 @@ export async function readEnded(
 }
 
 type Fields = ReadonlyMap<string, string>;
-type Rest = [journal: string[], decisions: string[], page: Page];
+type Rest = [journal: string[], page: Page, decisions?: string[]];
+
+/** Does an answer of `read-records.lua` say that a run has decisions? Hardly any has. */
+function hasDecisions(record: PromiseSettledResult<unknown> | undefined): boolean {
+  return record?.status === 'fulfilled' && !String(record.value).endsWith(`${between}0`);
+}
 
 /** The fields in an answer of `read-records.lua`. Throws `run_state_malformed` where a value has what is between them. */
 function fieldsOf(text: string, runId: string): Fields {
-  const items = text.split('\0');
+  const items = text.split(between).slice(0, -1);
   if (Number(items.pop()) !== items.length)
     throw new RunError('run_state_malformed', `the record of run ${runId} has a field with a NUL`);
   const fields = new Map<string, string>();
@@ -117,7 +129,7 @@ interface Left {
 
 async function endedFrom(
   fields: Fields,
-  [journal, decisions, first]: Rest,
+  [journal, first, decisions = []]: Rest,
   { space: { redis, keys }, runId, tail }: Left,
 ): Promise<EndedRun | undefined> {
   const facts = factsOf(fields);

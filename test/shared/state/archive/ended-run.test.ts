@@ -74,3 +74,16 @@ test('records of many megabytes are all read', async () => {
     expect(run.value?.lines).toContain(`\nRresult {"text":"${String(i).repeat(700_000)}"}\n`);
   }
 });
+
+test('the decisions of a run are among its lines, also beside a run that has none', async () => {
+  const world = await redisWorld();
+  const { redis, keys } = world;
+  const [decided, other] = [newRunId(Date.now()), newRunId(Date.now())];
+  for (const runId of [decided, other]) await world.seed(aRecord({ runId }));
+  await redis.hset(keys.decisions(decided), 'c1', '{"id":"c1"}', 'c2', '{"id":"c2"}');
+  const found = await readEnded({ redis, keys }, [decided, other]);
+  const decisions = found.map((run) =>
+    run.status === 'fulfilled' ? run.value?.lines.split('\n').filter((line) => line.startsWith('D')) : run.reason,
+  );
+  expect(decisions).toEqual([['D{"id":"c1"}', 'D{"id":"c2"}'], []]);
+});
