@@ -11,11 +11,12 @@ const secretResult = '"sensitivity":"secret"';
 const suspicious =
   /(?:key|token|secret|passw(?:or)?d|passphrase|authorization|bearer|cookie|credential)s?\\*"\s*:|:\/\/[^/\s:@]*:[^/\s@]+@|[?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=|\b(?:Bearer|Basic)\s|\bsk-|\bAIza/i;
 /**
- * Without any of these it is none of that: looking for them is far cheaper. A short one makes the search for all of them slower, so a
- * single character is looked for by itself. In small letters: a search that ignores case takes longer than to make them.
+ * Without any of these it is none of that: looking for them is far cheaper. Grouped by their first letters: one by one it takes twice as
+ * long. A short one makes the search for all of them slower, so a single character is looked for by itself. In small letters: a search
+ * that ignores case takes longer than to make them.
  */
 const hint =
-  /key|token[\\"=]|tokens\\|secret|passw|passphrase|authoriz|bearer|basic|cookie|credent|sig=|ature=|sk-|aiza/;
+  /key|token(?:[\\"=]|s\\)|s(?:ecret|ig=|k-)|pass(?:w|phrase)|a(?:uthoriz|ture=|iza)|b(?:earer|asic)|c(?:ookie|redent)/;
 
 /** May `withoutSecrets` change any line of this text? */
 export function mayHoldSecrets(text: string): boolean {
