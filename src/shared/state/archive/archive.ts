@@ -162,7 +162,7 @@ async function writeRuns(deps: ArchiveDeps, runs: readonly WrittenRun[]): Promis
   if (drafts.length === 0) return runs.map(() => ({ status: 'fulfilled', value: 0 }));
   const left = blobs.kind === 'redis' ? await makeRoom(deps, blobs, drafts) : new Set<string>();
   const staying = drafts.filter(({ runId }) => !left.has(runId));
-  const results = await blobs.putAll(staying, 'process');
+  const results = await blobs.putAll(staying);
   const erased = await dropErased(deps, blobs, staying);
   const kept = new Map(staying.map((draft, i) => [draft.runId, { draft, result: results[i] }] as const));
   return runs.map(({ runId }) => {

@@ -8,13 +8,13 @@ import { RunError } from '../../base/errors.ts';
  */
 export interface Blobs {
   readonly kind: ArtifactStore['kind'];
+  /** Keeps bytes under a name of this owner, all of whose blobs stay until then at least. The same name again replaces it. */
+  put(owner: string, name: string, bytes: Uint8Array, untilMs: number): Promise<void>;
   /**
-   * Keeps bytes under a name of this owner, all of whose blobs stay until then at least. The same name again replaces it. `survives`:
-   * what of this machine may be lost right after it; default the host.
+   * The same for many at once, for a fraction of the cost: in a folder they are on the disk only a little later, and lost with a host that
+   * dies before. A failure of one leaves the others as they are.
    */
-  put(owner: string, name: string, bytes: Uint8Array, untilMs: number, survives?: Survives): Promise<void>;
-  /** The same for many at once; a failure of one leaves the others as they are. */
-  putAll(blobs: readonly NewBlob[], survives?: Survives): Promise<PromiseSettledResult<void>[]>;
+  putAll(blobs: readonly NewBlob[]): Promise<PromiseSettledResult<void>[]>;
   /** The bytes from `from` up to, without, `to`; undefined when the owner has nothing of this name. */
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
   /** This is the end of all blobs of the owner, or the first moment at which it may be. */
@@ -29,9 +29,6 @@ export interface NewBlob {
   readonly bytes: Uint8Array;
   readonly untilMs: number;
 }
-
-/** `host`: on the disk. `process`: as good as that, a little later, and for a fraction of the cost. */
-export type Survives = 'host' | 'process';
 
 /** Names become parts of paths and keys. Throws `internal`: they are made by us. */
 export function checkBlobNames(...names: readonly string[]): void {

@@ -1,16 +1,36 @@
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RunError } from '../../base/errors.ts';
-import { guarded, isMissing, namesIn, readFully, statOf, writeWhole } from '../results/folder-artifacts.ts';
+import {
+  folderFails,
+  guarded,
+  isMissing,
+  namesIn,
+  readFully,
+  statOf,
+  temporaryIn,
+  writeWhole,
+} from '../results/folder-artifacts.ts';
+import { FolderWriter, type WrittenFile } from './folder-writer.ts';
 import type { BlobPlace } from './outer-blobs.ts';
 
 /** Blobs in a folder that all processes share: `<root>/files/<owner>/<name>`, readable by their owner only. */
 export function folderBlobs(root: string): BlobPlace {
   const folderOf = (owner: string) => join(root, 'files', owner);
+  const writer = new FolderWriter();
   return {
     kind: 'folder',
-    async put(owner, name, bytes, survives) {
-      await guarded('write of a file', () => writeWhole(join(folderOf(owner), name), [bytes], survives));
+    async put(owner, name, bytes) {
+      await guarded('write of a file', () => writeWhole(join(folderOf(owner), name), [bytes]));
+    },
+    async putAll(blobs) {
+      const failures = await writer.write(blobs.map(({ owner, name, bytes }) => fileIn(folderOf(owner), name, bytes)));
+      return await Promise.allSettled(
+        blobs.map(async (_, i) => {
+          const code = failures[i];
+          if (code !== undefined) throw folderFails('write of a file', code);
+        }),
+      );
     },
     async read(owner, name, from, to) {
       return await guarded('read of a file', () => readRange(join(folderOf(owner), name), from, to));
@@ -25,6 +45,10 @@ export function folderBlobs(root: string): BlobPlace {
       }
     },
   };
+}
+
+function fileIn(folder: string, name: string, bytes: Uint8Array): WrittenFile {
+  return { path: join(folder, name), temporary: temporaryIn(folder), bytes };
 }
 
 async function readRange(path: string, from: number, to: number): Promise<Uint8Array | undefined> {

@@ -1,11 +1,13 @@
 import type { Clock } from '../../base/clock.ts';
 import type { ReachedKeys } from '../keys.ts';
-import { type Blobs, checkBlobNames, type Survives } from './blobs.ts';
+import { type Blobs, checkBlobNames, type NewBlob } from './blobs.ts';
 
 /** What a folder or a bucket does with blobs. */
 export interface BlobPlace {
   readonly kind: 'folder' | 's3';
-  put(owner: string, name: string, bytes: Uint8Array, survives: Survives | undefined): Promise<void>;
+  put(owner: string, name: string, bytes: Uint8Array): Promise<void>;
+  /** See {@link Blobs.putAll}. */
+  putAll(blobs: readonly NewBlob[]): Promise<PromiseSettledResult<void>[]>;
   read(owner: string, name: string, from: number, to: number): Promise<Uint8Array | undefined>;
   drop(owner: string): Promise<void>;
   /** Every owner with the time of its last write, in milliseconds since the epoch; one may come several times. */
@@ -39,17 +41,17 @@ export function outerBlobs(place: BlobPlace, deps: ReachedKeys & { readonly cloc
   };
   return {
     kind: place.kind,
-    async put(owner, name, bytes, untilMs, survives) {
+    async put(owner, name, bytes, untilMs) {
       checkBlobNames(owner, name);
       await setEnd(owner, untilMs, 'at least');
-      await place.put(owner, name, bytes, survives);
+      await place.put(owner, name, bytes);
     },
-    async putAll(blobs, survives) {
+    async putAll(blobs) {
       if (blobs.length === 0) return [];
       for (const { owner, name } of blobs) checkBlobNames(owner, name);
       const ends = blobs.flatMap(({ owner, untilMs }) => [untilMs, owner]);
       await reach((redis) => redis.zadd(keys.blobEnds, 'GT', ...ends));
-      return await Promise.allSettled(blobs.map(({ owner, name, bytes }) => place.put(owner, name, bytes, survives)));
+      return await place.putAll(blobs);
     },
     async read(owner, name, from, to) {
       checkBlobNames(owner, name);

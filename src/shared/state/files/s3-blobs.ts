@@ -5,10 +5,13 @@ const prefix = 'files/';
 
 /** Blobs in an S3-compatible store: `<prefix>/files/<owner>/<name>`. */
 export function s3Blobs(bucket: Bucket): BlobPlace {
+  const put = async (owner: string, name: string, bytes: Uint8Array) =>
+    await guarded('write of a file', () => bucket.put(`${prefix}${owner}/${name}`, bytes, {}));
   return {
     kind: 's3',
-    async put(owner, name, bytes) {
-      await guarded('write of a file', () => bucket.put(`${prefix}${owner}/${name}`, bytes, {}));
+    put,
+    async putAll(blobs) {
+      return await Promise.allSettled(blobs.map(({ owner, name, bytes }) => put(owner, name, bytes)));
     },
     async read(owner, name, from, to) {
       const found = await guarded('read of a file', () => bucket.read(`${prefix}${owner}/${name}`, from, to - from));

@@ -1,4 +1,3 @@
-import type { Survives } from '../files/blobs.ts';
 import { open, readdir, rm, rmdir, stat, mkdir, readFile, writeFile, rename } from 'node:fs/promises';
 import { join, dirname } from 'node:path';
 import { artifactTtlS } from '../../contract/artifacts.ts';
@@ -84,15 +83,16 @@ const tries = 3;
 /** What the names of files that are still being written begin with. */
 export const temporaryPrefix = '.tmp-';
 
+/** A new name for a file of this folder, until it is whole. */
+export function temporaryIn(folder: string): string {
+  return join(folder, `${temporaryPrefix}${newNonce()}`);
+}
+
 /** Writes a file, for the owner only (0600), under another name first: no reader ever sees a part of it. Makes its folders. */
-export async function writeWhole(
-  path: string,
-  parts: readonly Uint8Array[],
-  survives: Survives = 'host',
-): Promise<void> {
+export async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await writeOnce(path, parts, survives);
+      return await writeOnce(path, parts);
     } catch (error) {
       // A sweep may take an empty folder away in between.
       if (!isMissing(error) || attempt === tries) throw error;
@@ -100,14 +100,14 @@ export async function writeWhole(
   }
 }
 
-async function writeOnce(path: string, parts: readonly Uint8Array[], survives: Survives): Promise<void> {
+async function writeOnce(path: string, parts: readonly Uint8Array[]): Promise<void> {
   const folder = dirname(path);
-  const temporary = join(folder, `${temporaryPrefix}${newNonce()}`);
+  const temporary = temporaryIn(folder);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
     await using file = await open(temporary, 'wx', 0o600);
     for (const part of parts) await file.writeFile(part);
-    if (survives === 'host') await file.sync();
+    await file.sync();
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});
@@ -232,6 +232,11 @@ export async function guarded<T>(doing: string, work: () => Promise<T>): Promise
   } catch (error) {
     if (error instanceof RunError) throw error;
     const { code = 'unknown' } = error as { readonly code?: string };
-    throw new RunError('queue_unavailable', `the folder of ARTIFACT_STORE fails (${code}): ${doing}`, { cause: error });
+    throw folderFails(doing, code, error);
   }
+}
+
+/** The error of a folder of which the file system refuses something. */
+export function folderFails(doing: string, code: string, cause?: unknown): RunError {
+  return new RunError('queue_unavailable', `the folder of ARTIFACT_STORE fails (${code}): ${doing}`, { cause });
 }

@@ -12,6 +12,7 @@ test('one file that cannot be removed keeps no other, is reported, and is tried 
   const place: BlobPlace = {
     kind: 'folder',
     put: async () => {},
+    putAll: async () => [],
     read: async () => undefined,
     async drop(owner) {
       if (owner === 'bad' && isBroken) throw new Error('not permitted');
