@@ -42,7 +42,8 @@ async function archivingWorld() {
       await until('the worker has written the definition of each agent', () => this.written() >= agents.length);
       return agents.length;
     },
-    written: () => readdirSync(root, { recursive: true }).filter((path) => String(path).endsWith('/record')).length,
+    written: () =>
+      readdirSync(root, { recursive: true }).filter((path) => /^files\/(?:run|agent)-/.test(String(path))).length,
   };
 }
 

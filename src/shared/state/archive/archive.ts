@@ -4,7 +4,7 @@ import { isRecord, jsonOr } from '../../base/json.ts';
 import { type ArchivedRun, archivedFrom, tenantOfArchived } from '../../contract/archive/archived-run.ts';
 import { erasedNotLongAgo, noteErased } from '../erasure/erased-runs.ts';
 import { isUnavailable } from '../errors.ts';
-import type { Blobs, NewBlob } from '../files/blobs.ts';
+import { type Blobs, type NewBlob, onlyBlob } from '../files/blobs.ts';
 import type { ReachedKeys } from '../keys.ts';
 import { archiveLeaseMs, waitingRuns } from './due-runs.ts';
 import { forgetKept, type KeptInRedis, keptInRedis, maxBytesInRedis, noteKept } from './kept-bytes.ts';
@@ -75,7 +75,6 @@ export interface ArchiveDeps extends ReachedKeys {
 
 /** More than any run takes, see `fitted`. */
 const maxReadBytes = 64 * 1024 * 1024;
-const blobName = 'record';
 /** Half a millisecond. */
 const packedAtOnce = 4;
 const dayMs = 86_400_000;
@@ -83,7 +82,7 @@ const dayMs = 86_400_000;
 export function openArchive(deps: ArchiveDeps): ArchiveStore {
   const { reach, keys, clock, ttlS } = deps;
   const readBlob = async (owner: string): Promise<string | undefined> => {
-    const bytes = await (await deps.blobs()).read(owner, blobName, 0, maxReadBytes);
+    const bytes = await (await deps.blobs()).read(owner, onlyBlob, 0, maxReadBytes);
     return bytes === undefined ? undefined : await unpacked(bytes, owner);
   };
   return {
@@ -124,7 +123,7 @@ export function openArchive(deps: ArchiveDeps): ArchiveStore {
     },
     async writeDefinition(digest, json) {
       const untilMs = clock.now() + ttlS * 1_000 + 2 * dayMs;
-      await (await deps.blobs()).put(definitionOwner(digest), blobName, await packed(json), untilMs);
+      await (await deps.blobs()).put(definitionOwner(digest), onlyBlob, await packed(json), untilMs);
     },
     async readDefinition(digest) {
       const found = await readBlob(definitionOwner(digest));
@@ -155,7 +154,7 @@ async function writeRuns(deps: ArchiveDeps, runs: readonly WrittenRun[]): Promis
   for (const { runId, createdAt, endedAt, ttlS, text } of runs) {
     const untilMs = Date.parse(endedAt) + Math.min(ttlS, deps.ttlS) * 1_000;
     if (untilMs <= clock.now()) continue;
-    drafts.push({ runId, createdAt, owner: ownerOf(runId), name: blobName, bytes: await packed(text), untilMs });
+    drafts.push({ runId, createdAt, owner: ownerOf(runId), name: onlyBlob, bytes: await packed(text), untilMs });
     // Whatever else this process does goes first.
     if (drafts.length % packedAtOnce === 0) await turn();
   }

@@ -23,6 +23,9 @@ export interface Blobs {
   drop(...owners: readonly string[]): Promise<void>;
 }
 
+/** The name of a blob that is the only one of its owner: a folder holds it as one file, without a folder around it. */
+export const onlyBlob = 'record';
+
 export interface NewBlob {
   readonly owner: string;
   readonly name: string;
@@ -30,8 +33,12 @@ export interface NewBlob {
   readonly untilMs: number;
 }
 
+/** May this be the name of a blob, or of an owner? */
+export function isBlobName(name: string): boolean {
+  return /^[A-Za-z0-9_-]{1,80}$/.test(name);
+}
+
 /** Names become parts of paths and keys. Throws `internal`: they are made by us. */
 export function checkBlobNames(...names: readonly string[]): void {
-  if (!names.every((name) => /^[A-Za-z0-9_-]{1,80}$/.test(name)))
-    throw new RunError('internal', 'the name of a blob or of its owner has a wrong form');
+  if (!names.every(isBlobName)) throw new RunError('internal', 'the name of a blob or of its owner has a wrong form');
 }

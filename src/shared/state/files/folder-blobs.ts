@@ -1,5 +1,5 @@
 import { open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { RunError } from '../../base/errors.ts';
 import {
   folderFails,
@@ -9,22 +9,29 @@ import {
   readFully,
   statOf,
   temporaryIn,
+  temporaryPrefix,
   writeWhole,
 } from '../results/folder-artifacts.ts';
 import { FolderWriter, type WrittenFile } from './folder-writer.ts';
+import { isBlobName, onlyBlob } from './blobs.ts';
 import type { BlobPlace } from './outer-blobs.ts';
 
-/** Blobs in a folder that all processes share: `<root>/files/<owner>/<name>`, readable by their owner only. */
+/**
+ * Blobs in a folder that all processes share, readable by their owner only: `<root>/files/<owner>/<name>`, or `<root>/files/<owner>` where
+ * it is the only one. To make a folder costs as much as to write a small file.
+ */
 export function folderBlobs(root: string): BlobPlace {
-  const folderOf = (owner: string) => join(root, 'files', owner);
+  const files = join(root, 'files');
+  const placeOf = (owner: string) => join(files, owner);
+  const pathOf = (owner: string, name: string) => (name === onlyBlob ? placeOf(owner) : join(placeOf(owner), name));
   const writer = new FolderWriter();
   return {
     kind: 'folder',
     async put(owner, name, bytes) {
-      await guarded('write of a file', () => writeWhole(join(folderOf(owner), name), [bytes]));
+      await guarded('write of a file', () => writeWhole(pathOf(owner, name), [bytes]));
     },
     async putAll(blobs) {
-      const failures = await writer.write(blobs.map(({ owner, name, bytes }) => fileIn(folderOf(owner), name, bytes)));
+      const failures = await writer.write(blobs.map(({ owner, name, bytes }) => fileAt(pathOf(owner, name), bytes)));
       return await Promise.allSettled(
         blobs.map(async (_, i) => {
           const code = failures[i];
@@ -33,22 +40,24 @@ export function folderBlobs(root: string): BlobPlace {
       );
     },
     async read(owner, name, from, to) {
-      return await guarded('read of a file', () => readRange(join(folderOf(owner), name), from, to));
+      return await guarded('read of a file', () => readRange(pathOf(owner, name), from, to));
     },
     async drop(owner) {
-      await guarded('removal of a file', () => rm(folderOf(owner), { recursive: true, force: true }));
+      await guarded('removal of a file', () => rm(placeOf(owner), { recursive: true, force: true }));
     },
     async *owners() {
-      for (const owner of await guarded('listing of files', () => namesIn(join(root, 'files')))) {
-        const found = await guarded('listing of files', () => statOf(folderOf(owner)));
-        if (found?.isDirectory()) yield { owner, writtenMs: found.mtimeMs };
+      for (const owner of await guarded('listing of files', () => namesIn(files))) {
+        // Other files there are not ours.
+        if (!isBlobName(owner) && !owner.startsWith(temporaryPrefix)) continue;
+        const found = await guarded('listing of files', () => statOf(placeOf(owner)));
+        if (found) yield { owner, writtenMs: found.mtimeMs };
       }
     },
   };
 }
 
-function fileIn(folder: string, name: string, bytes: Uint8Array): WrittenFile {
-  return { path: join(folder, name), temporary: temporaryIn(folder), bytes };
+function fileAt(path: string, bytes: Uint8Array): WrittenFile {
+  return { path, temporary: temporaryIn(dirname(path)), bytes };
 }
 
 async function readRange(path: string, from: number, to: number): Promise<Uint8Array | undefined> {

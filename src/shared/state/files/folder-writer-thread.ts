@@ -11,23 +11,29 @@ parentPort?.on('message', ({ id, files }: WriteOrder) => {
   parentPort?.postMessage({ id, failures: files.map(failureOf) } satisfies WriteReply, []);
 });
 
-/** Writes a file. Answers what has failed. */
+/** Writes a file. Answers the code of what has failed. */
 function failureOf(file: WrittenFile): string | undefined {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      write(file);
-      return undefined;
-    } catch (error) {
-      const { code = String(error) } = error as { readonly code?: string };
-      // A sweep may take an empty folder away in between.
-      if (code !== 'ENOENT' || attempt === tries) return code;
-    }
+  for (let attempt = 1; attempt < tries; attempt++) {
+    const failure = codeOf(() => write(file));
+    if (failure !== 'ENOENT') return failure;
+    // Its folder is not there yet, or a sweep took it away, which it does with empty ones.
+    const noFolder = codeOf(() => mkdirSync(dirname(file.path), { recursive: true, mode: 0o700 }));
+    if (noFolder !== undefined) return noFolder;
+  }
+  return codeOf(() => write(file));
+}
+
+function codeOf(work: () => unknown): string | undefined {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return (error as { readonly code?: string }).code ?? String(error);
   }
 }
 
 /** Under another name first: no reader ever sees a part of it. */
 function write({ path, temporary, bytes }: WrittenFile): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   try {
     writeFileSync(temporary, bytes, { flag: 'wx', mode: 0o600 });
     renameSync(temporary, path);

@@ -99,14 +99,16 @@ test('files and media whose time is over are removed, at once and by one process
   }
   await redis.zadd(keys.blobEnds, 1, 'ended');
   await redis.zrem(keys.blobEnds, 'stray', 'young-stray');
+  // A record that was being written when its worker died, and what is not ours.
+  for (const name of ['.tmp-0123', 'read.me']) writeFileSync(join(root, 'files', name), 'x');
   const longAgo = new Date(Date.now() - 32 * 86_400_000);
-  utimesSync(join(root, 'files/stray'), longAgo, longAgo);
-  utimesSync(join(root, 'files/stays'), longAgo, longAgo);
+  for (const name of ['stray', 'stays', '.tmp-0123', 'read.me'])
+    utimesSync(join(root, 'files', name), longAgo, longAgo);
   await (await open(`file:${root}`))[Symbol.asyncDispose]();
-  expect(names()).toEqual(['ended', 'stays', 'stray', 'young-stray']);
+  expect(names()).toEqual(['.tmp-0123', 'ended', 'read.me', 'stays', 'stray', 'young-stray']);
   await redis.del(keys.blobSweep, keys.artifactSweep);
   await (await open(`file:${root}`))[Symbol.asyncDispose]();
-  expect(names()).toEqual(['stays', 'young-stray']);
+  expect(names()).toEqual(['read.me', 'stays', 'young-stray']);
   expect(await redis.zrange(keys.blobEnds, '0', '-1')).toEqual(['stays']);
 });
 
