@@ -1,5 +1,5 @@
 import { open, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { RunError } from '../../base/errors.ts';
 import {
   folderFails,
@@ -8,11 +8,10 @@ import {
   namesIn,
   readFully,
   statOf,
-  temporaryIn,
   temporaryPrefix,
   writeWhole,
 } from '../results/folder-artifacts.ts';
-import { FolderWriter, type WrittenFile } from './folder-writer.ts';
+import { FolderWriter } from './folder-writer.ts';
 import { isBlobName, onlyBlob } from './blobs.ts';
 import type { BlobPlace } from './outer-blobs.ts';
 
@@ -31,7 +30,9 @@ export function folderBlobs(root: string): BlobPlace {
       await guarded('write of a file', () => writeWhole(pathOf(owner, name), [bytes]));
     },
     async putAll(blobs) {
-      const failures = await writer.write(blobs.map(({ owner, name, bytes }) => fileAt(pathOf(owner, name), bytes)));
+      const failures = await writer.write(
+        blobs.map(({ owner, name, bytes }) => ({ path: pathOf(owner, name), bytes })),
+      );
       return await Promise.allSettled(
         blobs.map(async (_, i) => {
           const code = failures[i];
@@ -54,10 +55,6 @@ export function folderBlobs(root: string): BlobPlace {
       }
     },
   };
-}
-
-function fileAt(path: string, bytes: Uint8Array): WrittenFile {
-  return { path, temporary: temporaryIn(dirname(path)), bytes };
 }
 
 async function readRange(path: string, from: number, to: number): Promise<Uint8Array | undefined> {

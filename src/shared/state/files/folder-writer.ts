@@ -3,18 +3,22 @@ import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { orLate } from '../../base/deadline.ts';
 import { RunError } from '../../base/errors.ts';
+import { newNonce } from '../../base/ids.ts';
+import { temporaryPrefix } from '../results/folder-artifacts.ts';
 
-/** A file on its way. `temporary`: its name, in the same folder, until it is whole. */
-export interface WrittenFile {
+export interface NewFile {
   readonly path: string;
-  readonly temporary: string;
   readonly bytes: Uint8Array;
 }
 
 /** What the thread is sent. */
 export interface WriteOrder {
   readonly id: number;
-  readonly files: readonly WrittenFile[];
+  /** A name that no other file has, for one that replaces another, until it is whole. */
+  readonly temporary: string;
+  readonly files: readonly { readonly path: string; readonly length: number }[];
+  /** Of all files, one after the other: many small pieces take longer to hand over. */
+  readonly bytes: Uint8Array;
 }
 
 /** What it answers: for each file undefined, or the code of the error. */
@@ -52,14 +56,14 @@ export class FolderWriter {
    * Answers for each file undefined, or the code of the error, for instance `ENOSPC`. Throws `queue_unavailable` when the folder does not
    * answer in time: then any of the files may be there, now or later.
    */
-  async write(files: readonly WrittenFile[]): Promise<WriteReply['failures']> {
+  async write(files: readonly NewFile[]): Promise<WriteReply['failures']> {
     if (this.#hangs) throw unanswered();
     this.#thread ??= this.#begin();
     const { promise, resolve, reject } = Promise.withResolvers<WriteReply['failures']>();
     const id = ++this.#orders;
     this.#waiting.set(id, { resolve, reject });
     try {
-      this.#thread.postMessage({ id, files } satisfies WriteOrder, []);
+      this.#thread.postMessage(orderOf(id, files), []);
       return await orLate(deadlineMs, promise, () => this.#giveUp(), { clock: this.#clock });
     } finally {
       this.#waiting.delete(id);
@@ -96,6 +100,15 @@ export class FolderWriter {
     );
     for (const { reject } of this.#waiting.values()) reject(error);
   }
+}
+
+function orderOf(id: number, files: readonly NewFile[]): WriteOrder {
+  return {
+    id,
+    temporary: `${temporaryPrefix}${newNonce()}`,
+    files: files.map(({ path, bytes }) => ({ path, length: bytes.length })),
+    bytes: Buffer.concat(files.map(({ bytes }) => bytes)),
+  };
 }
 
 function unanswered(): RunError {

@@ -83,11 +83,6 @@ const tries = 3;
 /** What the names of files that are still being written begin with. */
 export const temporaryPrefix = '.tmp-';
 
-/** A new name for a file of this folder, until it is whole. */
-export function temporaryIn(folder: string): string {
-  return join(folder, `${temporaryPrefix}${newNonce()}`);
-}
-
 /** Writes a file, for the owner only (0600), under another name first: no reader ever sees a part of it. Makes its folders. */
 export async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -102,7 +97,7 @@ export async function writeWhole(path: string, parts: readonly Uint8Array[]): Pr
 
 async function writeOnce(path: string, parts: readonly Uint8Array[]): Promise<void> {
   const folder = dirname(path);
-  const temporary = temporaryIn(folder);
+  const temporary = join(folder, `${temporaryPrefix}${newNonce()}`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
     await using file = await open(temporary, 'wx', 0o600);

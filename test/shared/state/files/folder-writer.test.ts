@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { folderBlobs } from '../../../../src/shared/state/files/folder-blobs.ts';
-import { FolderWriter, type WrittenFile } from '../../../../src/shared/state/files/folder-writer.ts';
+import { FolderWriter, type NewFile } from '../../../../src/shared/state/files/folder-writer.ts';
 import { until } from '../../../support/redis.ts';
 
 function aFolder(): string {
@@ -12,9 +12,8 @@ function aFolder(): string {
   return root;
 }
 
-function fileOf(root: string, name: string, text: string): WrittenFile {
-  const path = join(root, name, 'record');
-  return { path, temporary: join(dirname(path), `.tmp-${name}`), bytes: Buffer.from(text) };
+function fileOf(root: string, name: string, text: string): NewFile {
+  return { path: join(root, name, 'record'), bytes: Buffer.from(text) };
 }
 
 test('files are there when it answers, for their owner only, whole, and nothing beside them', async () => {
