@@ -333,3 +333,26 @@ test('the definitions of its agents are kept under the digest that their runs na
   expect(await world.archive.readDefinition(digest)).toMatchObject({ id: 'support', model: 'm', toolDefinitions: [] });
   expect(await owners()).toHaveLength(1);
 });
+
+test('short runs are read many at once, and few of them where one of those before was long', async () => {
+  const world = await archiverWorld();
+  const noise = Array.from({ length: 9_000 }, () => Math.random().toString(36).slice(2)).join('');
+  const runIds: string[] = [];
+  const add = async (count: number, content: string) => {
+    for (let i = 0; i < count; i++) runIds.push((await world.endedRun([result(content)])).runId);
+  };
+  await add(24 + 95, 'short');
+  await add(1, noise);
+  await add(30, 'short');
+  const groups: number[] = [];
+  const putAll: Blobs['putAll'] = async (blobs) => {
+    groups.push(blobs.length);
+    return await world.inRedis.putAll(blobs);
+  };
+  world.start({ blobs: { ...world.inRedis, putAll } });
+  await until('all are archived', async () => (await world.redis.zcard(world.keys.archiveDue)) === 0);
+  const [first, second, third = 0] = groups;
+  expect([first, second]).toEqual([24, 96]);
+  expect(third).toBeLessThan(10);
+  expect(groups.at(-1)).toBe(150 - 120 - third);
+});

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { defined, settledValue } from '../../../shared/base/collections.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
@@ -32,6 +33,9 @@ export interface ArchiveRunDeps {
  */
 export type ArchivedAs = { readonly kind: 'written'; readonly bytes: number } | { readonly kind: 'skipped' | 'gone' };
 
+/** Of these a millisecond or two is taken at once. */
+const draftsAtOnce = 8;
+
 /**
  * Writes ended runs into the archive; again does no harm. Then what they leave in Redis goes at its time. One that fails is rejected
  * alone. Throws `queue_unavailable` where none can be read or written.
@@ -44,7 +48,13 @@ export async function archiveEnded(
   const found = await readEnded(space, runIds);
   const missing = runIds.filter((_, i) => found[i]?.status === 'fulfilled' && !found[i].value);
   if (missing.length > 0) await archive.dropErased(missing);
-  const drafts = await Promise.allSettled(found.map(async (run) => await draftOf(settledValue(run), deps)));
+  const drafts: PromiseSettledResult<Draft | undefined>[] = [];
+  for (let from = 0; from < found.length; from += draftsAtOnce) {
+    const some = found.slice(from, from + draftsAtOnce);
+    drafts.push(...(await Promise.allSettled(some.map(async (run) => await draftOf(settledValue(run), deps)))));
+    // Whatever else this process does goes first.
+    await turn();
+  }
   const ended = drafts.flatMap((draft) => (draft.status === 'fulfilled' && draft.value) || []);
   const wanted = ended.flatMap(({ written }) => written ?? []);
   const results = await archive.write(wanted);

@@ -17,9 +17,9 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 
 /** Every worker looks so often; each run is given to one of them. */
 const everyMs = 1_000;
-const atOnce = 96;
-/** What these ask of Redis goes and comes together. */
-const together = 48;
+const atOnce = 192;
+/** What these ask of Redis goes and comes together. All that they have is in memory meanwhile: long ones are fewer, see `groupAfter`. */
+const together = { first: 24, most: 96, maxBytes: 500_000 };
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
 
@@ -37,10 +37,12 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
     isFailing = true;
   };
   const keepDefinitions = definitionKeeper(deps);
+  let group = together.first;
   const pass = async () => {
     await keepDefinitions();
     for (;;) {
-      const { taken, written } = await archiveBatch(deps);
+      const { taken, written, ...next } = await archiveBatch(deps, group);
+      group = next.group;
       // Only what was written says that the store is back.
       if (written > 0) isFailing = false;
       if (stop.signal.aborted || taken < atOnce) return;
@@ -56,18 +58,27 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   };
 }
 
+interface Batch {
+  readonly taken: number;
+  readonly written: number;
+  /** How many are to be read at once from now on. */
+  readonly group: number;
+}
+
 /** Returns how many it has taken and written. Throws the first error after which others would fail, too; the rest is due again later. */
-async function archiveBatch(deps: ArchiverDeps): Promise<{ readonly taken: number; readonly written: number }> {
+async function archiveBatch(deps: ArchiverDeps, first: number): Promise<Batch> {
   const { space, log, onRun } = deps;
   const { runIds, lease } = await takeDue(space, atOnce);
   const done: string[] = [];
   let written = 0;
   let outage: unknown;
-  for (let from = 0; from < runIds.length && outage === undefined; from += together) {
-    const group = runIds.slice(from, from + together);
+  let size = first;
+  for (let from = 0; from < runIds.length && outage === undefined;) {
+    const group = runIds.slice(from, (from += size));
     const results = await archiveEnded(group, deps).catch((reason: unknown) =>
       group.map(() => ({ status: 'rejected', reason }) as const),
     );
+    size = groupAfter(size, results);
     for (const [i, runId] of group.entries()) {
       const result = results[i];
       if (result?.status === 'fulfilled') {
@@ -86,7 +97,19 @@ async function archiveBatch(deps: ArchiverDeps): Promise<{ readonly taken: numbe
   }
   await settleTaken(space, { runIds: done, lease });
   if (outage !== undefined) throw outage;
-  return { taken: runIds.length, written };
+  return { taken: runIds.length, written, group: size };
+}
+
+/** How many are to be read at once after these: as many as all being as large as the largest of them. */
+function groupAfter(size: number, results: readonly PromiseSettledResult<ArchivedAs>[]): number {
+  const largest = Math.max(
+    0,
+    ...results.map(
+      (result) => (result.status === 'fulfilled' && result.value.kind === 'written' && result.value.bytes) || 0,
+    ),
+  );
+  if (largest === 0) return size;
+  return Math.max(1, Math.min(together.most, Math.floor(together.maxBytes / largest)));
 }
 
 /** Writes the definitions of this worker's agents when that is due. */
