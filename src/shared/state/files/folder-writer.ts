@@ -42,6 +42,8 @@ interface Waiting {
  */
 export class FolderWriter {
   readonly #clock: Pick<Clock, 'sleep'>;
+  /** The beginning of names that no other writer has: randomness for each order costs as much as a few of its files. */
+  readonly #temporary = `${temporaryPrefix}${newNonce()}-`;
   readonly #waiting = new Map<number, Waiting>();
   #orders = 0;
   #thread: Worker | undefined;
@@ -63,7 +65,7 @@ export class FolderWriter {
     const id = ++this.#orders;
     this.#waiting.set(id, { resolve, reject });
     try {
-      this.#thread.postMessage(orderOf(id, files), []);
+      this.#thread.postMessage(orderOf(id, `${this.#temporary}${id}`, files), []);
       return await orLate(deadlineMs, promise, () => this.#giveUp(), { clock: this.#clock });
     } finally {
       this.#waiting.delete(id);
@@ -102,10 +104,10 @@ export class FolderWriter {
   }
 }
 
-function orderOf(id: number, files: readonly NewFile[]): WriteOrder {
+function orderOf(id: number, temporary: string, files: readonly NewFile[]): WriteOrder {
   return {
     id,
-    temporary: `${temporaryPrefix}${newNonce()}`,
+    temporary,
     files: files.map(({ path, bytes }) => ({ path, length: bytes.length })),
     bytes: Buffer.concat(files.map(({ bytes }) => bytes)),
   };
