@@ -49,11 +49,16 @@ describeInBrowser('the agents', () => {
     await page.keyboard.press('Enter');
     expect(await head.getAttribute('aria-sort')).toBe('descending');
     expect(await names()).toEqual(sorted.toReversed());
+    expect(new URL(page.url()).search).toBe('?sort-agents=Agent.descending');
+    await page.reload();
+    await page.getByRole('link', { name: 'plain', exact: true }).waitFor();
+    expect(await names()).toEqual(sorted.toReversed());
+    await head.getByRole('button').focus();
     await page.keyboard.press('Enter');
     expect(await head.getAttribute('aria-sort')).toBe('none');
     expect(await names()).toEqual(asItCame);
     expect(await page.getByRole('columnheader', { name: 'Tools' }).getByRole('button').count()).toBe(0);
-    expect(new URL(page.url()).pathname).toBe('/agents');
+    expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe('/agents');
   });
 
   test('an agent shows its definition and its tools with how their calls are guarded', async () => {

@@ -50,7 +50,7 @@ describeInBrowser('the money', () => {
     const csv = await readFile(await (await saved).path(), 'utf8');
     expect(csv).toMatch(/^day,agent,provider,model,calls,tokens,cost_usd,unconfirmed_usd,calls_unpriced\n20.*,plain,/);
     await page.getByRole('button', { name: '30 days' }).click();
-    await page.waitForURL('**/money?days=30');
+    await page.waitForURL((url) => url.searchParams.get('days') === '30');
     await page.reload();
     await page.getByRole('heading', { name: '30 days' }).waitFor();
     const south = await open('/money', 'key-of-south');

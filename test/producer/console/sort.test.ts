@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { orderAfter, sortedBy } from '../../../src/producer/console/ui/sort.ts';
+import { orderAfter, orderFrom, orderName, orderText, sortedBy } from '../../../src/producer/console/ui/sort.ts';
 
 interface Row {
   readonly name: string;
@@ -26,4 +26,16 @@ test('a head that is pressed again turns the order around, and then gives it up'
   expect(least).toEqual({ label: 'Cost', direction: 'ascending' });
   expect(orderAfter(least, byCost, rows)).toBeUndefined();
   expect(orderAfter(least, byName, rows)).toEqual({ label: 'Name', direction: 'ascending' });
+});
+
+test('an order comes back from the URL, and what is none of these columns is none', () => {
+  const order = { label: 'Cost', direction: 'descending' } as const;
+  expect(orderFrom(orderText(order), [byName, byCost])).toEqual(order);
+  const dotted = { label: 'a. b', direction: 'ascending' } as const;
+  expect(orderFrom(orderText(dotted), [{ ...byName, label: 'a. b' }])).toEqual(dotted);
+  expect(orderText(undefined)).toBeUndefined();
+  for (const text of [undefined, '', 'Cost', 'Cost.up', '.descending', 'Size.descending', '__proto__.ascending'])
+    expect(orderFrom(text, [byName, byCost])).toBeUndefined();
+  expect(orderFrom('Plain.ascending', [{ label: 'Plain' }])).toBeUndefined();
+  expect(orderName('By model, per day')).toBe('sort-by-model-per-day');
 });

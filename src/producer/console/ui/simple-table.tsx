@@ -22,7 +22,7 @@ export function SimpleTable<Row>({
   rows: readonly Row[];
   keyOf: (row: Row) => string;
 }) {
-  const sorted = useSorted(columns, rows);
+  const sorted = useSorted(label, columns, rows);
   return (
     <div class="scrolls" tabIndex={0} role="region" aria-label={label}>
       <table class="simple">

@@ -12,6 +12,26 @@ export interface Order {
   readonly direction: Direction;
 }
 
+/** An order as the URL has it, such as `Cost.descending`. */
+export function orderText(order: Order | undefined): string | undefined {
+  return order && `${order.label}.${order.direction}`;
+}
+
+/** Undefined for what is no order of these columns. */
+export function orderFrom<Row>(text: string | undefined, columns: readonly Sortable<Row>[]): Order | undefined {
+  const dot = text?.lastIndexOf('.') ?? -1;
+  const label = text?.slice(0, dot);
+  const direction = text?.slice(dot + 1);
+  const isKnown = columns.some((column) => column.sort && column.label === label);
+  if (label === undefined || !isKnown || (direction !== 'ascending' && direction !== 'descending')) return undefined;
+  return { label, direction };
+}
+
+/** The name of a table's order in the query of the URL. */
+export function orderName(table: string): string {
+  return `sort-${table.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
+}
+
 /** Rows as a reader has sorted them, with what the heads of the columns need. */
 export interface Sorted<Row> {
   readonly rows: readonly Row[];

@@ -50,7 +50,7 @@ export interface TableProps<Row> {
  */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, keyOf, hrefOf, selection, onEnd, foot } = props;
-  const sorted = useSorted(columns, props.rows);
+  const sorted = useSorted(label, columns, props.rows);
   const { rows } = sorted;
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useRows(scroller, rows.length);
