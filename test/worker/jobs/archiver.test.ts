@@ -356,3 +356,21 @@ test('short runs are read many at once, and few of them where one of those befor
   expect(third).toBeLessThan(10);
   expect(groups.at(-1)).toBe(150 - 120 - third);
 });
+
+test('a store that fails is given half as much each time, and more once it is back', async () => {
+  const world = await archiverWorld();
+  for (let i = 0; i < 40; i++) await world.endedRun([result('short')]);
+  const groups: number[] = [];
+  const putAll: Blobs['putAll'] = async (blobs) => {
+    groups.push(blobs.length);
+    if (groups.length < 3) throw new RunError('queue_unavailable', 'it takes too long');
+    return await world.inRedis.putAll(blobs);
+  };
+  world.start({ blobs: { ...world.inRedis, putAll } });
+  await until('all are archived', async () => {
+    await world.leasesEnd();
+    return (await world.redis.zcard(world.keys.archiveDue)) === 0;
+  });
+  expect(groups.slice(0, 3)).toEqual([24, 12, 6]);
+  expect(Math.max(...groups.slice(3))).toBeGreaterThan(24);
+});

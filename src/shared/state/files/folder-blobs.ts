@@ -30,9 +30,8 @@ export function folderBlobs(root: string): BlobPlace {
       await guarded('write of a file', () => writeWhole(pathOf(owner, name), [bytes]));
     },
     async putAll(blobs) {
-      const failures = await writer.write(
-        blobs.map(({ owner, name, bytes }) => ({ path: pathOf(owner, name), bytes })),
-      );
+      const drafts = blobs.map(({ owner, name, bytes }) => ({ path: pathOf(owner, name), bytes }));
+      const failures = await guarded('write of files', () => writer.write(drafts));
       return await Promise.allSettled(
         blobs.map(async (_, i) => {
           const code = failures[i];

@@ -18,7 +18,7 @@ export interface ArchiverDeps extends ArchiveRunDeps {
 /** Every worker looks so often; each run is given to one of them. */
 const everyMs = 1_000;
 const atOnce = 192;
-/** What these ask of Redis goes and comes together. All that they have is in memory meanwhile: long ones are fewer, see `groupAfter`. */
+/** What these ask of Redis goes and comes together, see {@link GroupSize}. */
 const together = { first: 24, most: 96, maxBytes: 500_000 };
 /** A definition is kept two days longer than runs of now: long before that it is written again. */
 const definitionsEveryMs = 6 * 3_600_000;
@@ -37,12 +37,11 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
     isFailing = true;
   };
   const keepDefinitions = definitionKeeper(deps);
-  let group = together.first;
+  const size = new GroupSize();
   const pass = async () => {
     await keepDefinitions();
     for (;;) {
-      const { taken, written, ...next } = await archiveBatch(deps, group);
-      group = next.group;
+      const { taken, written } = await archiveBatch(deps, size);
       // Only what was written says that the store is back.
       if (written > 0) isFailing = false;
       if (stop.signal.aborted || taken < atOnce) return;
@@ -58,27 +57,22 @@ export function archiveRuns(deps: ArchiverDeps): AsyncDisposable {
   };
 }
 
-interface Batch {
-  readonly taken: number;
-  readonly written: number;
-  /** How many are to be read at once from now on. */
-  readonly group: number;
-}
-
 /** Returns how many it has taken and written. Throws the first error after which others would fail, too; the rest is due again later. */
-async function archiveBatch(deps: ArchiverDeps, first: number): Promise<Batch> {
+async function archiveBatch(
+  deps: ArchiverDeps,
+  size: GroupSize,
+): Promise<{ readonly taken: number; readonly written: number }> {
   const { space, log, onRun } = deps;
   const { runIds, lease } = await takeDue(space, atOnce);
   const done: string[] = [];
   let written = 0;
   let outage: unknown;
-  let size = first;
   for (let from = 0; from < runIds.length && outage === undefined;) {
-    const group = runIds.slice(from, (from += size));
+    const group = runIds.slice(from, (from += size.now));
     const results = await archiveEnded(group, deps).catch((reason: unknown) =>
       group.map(() => ({ status: 'rejected', reason }) as const),
     );
-    size = groupAfter(size, results);
+    size.note(results);
     for (const [i, runId] of group.entries()) {
       const result = results[i];
       if (result?.status === 'fulfilled') {
@@ -97,19 +91,28 @@ async function archiveBatch(deps: ArchiverDeps, first: number): Promise<Batch> {
   }
   await settleTaken(space, { runIds: done, lease });
   if (outage !== undefined) throw outage;
-  return { taken: runIds.length, written, group: size };
+  return { taken: runIds.length, written };
 }
 
-/** How many are to be read at once after these: as many as all being as large as the largest of them. */
-function groupAfter(size: number, results: readonly PromiseSettledResult<ArchivedAs>[]): number {
-  const largest = Math.max(
-    0,
-    ...results.map(
-      (result) => (result.status === 'fulfilled' && result.value.kind === 'written' && result.value.bytes) || 0,
-    ),
-  );
-  if (largest === 0) return size;
-  return Math.max(1, Math.min(together.most, Math.floor(together.maxBytes / largest)));
+/** How many runs are read and written at once. All that they have is in memory meanwhile, so they are fewer where runs are long. */
+class GroupSize {
+  #now: number = together.first;
+
+  get now(): number {
+    return this.#now;
+  }
+
+  /** As many as if all were as large as the largest of these; half as many where the store fails, which may have been given too much. */
+  note(results: readonly PromiseSettledResult<ArchivedAs>[]): void {
+    const isOut = results.some((result) => result.status === 'rejected' && isUnavailable(result.reason));
+    const largest = Math.max(0, ...results.map(bytesIn));
+    if (isOut) this.#now = Math.ceil(this.#now / 2);
+    else if (largest > 0) this.#now = Math.max(1, Math.min(together.most, Math.floor(together.maxBytes / largest)));
+  }
+}
+
+function bytesIn(result: PromiseSettledResult<ArchivedAs>): number {
+  return result.status === 'fulfilled' && result.value.kind === 'written' ? result.value.bytes : 0;
 }
 
 /** Writes the definitions of this worker's agents when that is due. */
